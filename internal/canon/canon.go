@@ -175,3 +175,15 @@ func semantic(err error) error {
 	}
 	return &SyntaxError{string(s.JSONPointer), reason}
 }
+
+// Decode is [Unmarshal] that passes over members that v does not name. It is
+// for looking into a text before its exact form is known.
+func Decode(raw []byte, v any) error {
+	if err := Check(raw); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return semantic(err)
+	}
+	return nil
+}

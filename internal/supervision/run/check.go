@@ -1,0 +1,244 @@
+package run
+
+import (
+	"slices"
+	"time"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/money"
+)
+
+// MaxObservationAge is how old an observation may be at check 4 for a direct
+// report (L-11). Exactly this age is still fresh.
+const MaxObservationAge = 60 * time.Second
+
+// Results of one check.
+const (
+	CheckPassed  = "passed"
+	CheckFailed  = "failed"
+	CheckSkipped = "skipped" // an earlier failure left nothing to compare with
+)
+
+// Finding is the result of one hard check.
+type Finding struct {
+	Check  int64  `json:"check"` // number in G-09
+	Name   string `json:"name"`
+	Result string `json:"result"`
+	Code   string `json:"code"` // reason code when failed, else empty
+}
+
+// Review is the result of all hard checks. Reason is the code of the first
+// failure and empty when everything passed.
+type Review struct {
+	Findings     []Finding
+	Reason       string
+	Entry        *Entry           // the catalog's entry that the target names, or nil
+	Grant        *authority.Grant // the grant that covers the operation, or nil
+	EffectDigest string           // empty without an entry
+	ActionDigest string
+}
+
+// claim is the part of a report that the hard checks read.
+type claim struct {
+	selected     *Action // nil when the selection is invalid
+	evidenceRefs []string
+	expected     ExpectedEffect
+}
+
+func (r *Report) claim() claim {
+	c := claim{evidenceRefs: r.Justification.EvidenceRefs, expected: r.ExpectedEffect}
+	if s := r.Selected(); s != nil {
+		c.selected = &s.Action
+	}
+	return c
+}
+
+// check names a hard check of G-09. ask returns "" when it passes, skip when
+// there is nothing to compare with, or a reason code.
+type check struct {
+	number int64
+	name   string
+	ask    func(*reviewing) string
+}
+
+const skip = "skip"
+
+// checks are in the order of G-09; check 1 is ParseReport. The first failure
+// gives the reason, all are asked.
+var checks = []check{
+	{2, "selection", (*reviewing).selection},
+	{3, "evidence", (*reviewing).evidence},
+	{4, "state", (*reviewing).state},
+	{5, "target", (*reviewing).target},
+	{6, "operation", (*reviewing).operation},
+	{7, "grant", (*reviewing).grant},
+	{8, "arguments", (*reviewing).arguments},
+	{9, "effect", (*reviewing).effect},
+	{10, "proposal", (*reviewing).proposal},
+	{11, "budget", (*reviewing).budget},
+}
+
+// reviewing is one application of the hard checks.
+type reviewing struct {
+	s       *State
+	catalog []Entry
+	claim   claim
+	now     evidence.Time
+	entry   *Entry
+	granted *authority.Grant
+}
+
+// Check applies hard checks 2 to 11 to a report. The catalog is that of the
+// run's newest observation. Doors switches checks off by number and is nil
+// outside tests.
+func Check(s *State, catalog []Entry, r *Report, now evidence.Time, doors ...int64) Review {
+	return review(s, catalog, r.claim(), now, doors)
+}
+
+func review(s *State, catalog []Entry, c claim, now evidence.Time, doors []int64) Review {
+	x := &reviewing{s: s, catalog: catalog, claim: c, now: now}
+	if a := c.selected; a != nil {
+		x.entry = findEntry(catalog, func(e *Entry) bool { return e.TargetRef == a.TargetRef })
+		x.granted = s.grantFor(a.OperationID)
+	}
+	var out Review
+	for _, check := range checks {
+		f := Finding{check.number, check.name, CheckPassed, ""}
+		switch code := check.ask(x); {
+		case code == skip:
+			f.Result = CheckSkipped
+		case code != "" && !slices.Contains(doors, check.number):
+			f.Result, f.Code = CheckFailed, code
+			if out.Reason == "" {
+				out.Reason = code
+			}
+		}
+		out.Findings = append(out.Findings, f)
+	}
+	out.Entry, out.Grant = x.entry, x.granted
+	if x.entry != nil && s.Observation != nil {
+		out.EffectDigest = x.entry.EffectDigest(s.Config.Service, s.StateRevision)
+		out.ActionDigest = x.entry.ActionDigest(out.EffectDigest, s.Observation.ID, s.Observation.DocumentEpoch)
+	}
+	return out
+}
+
+func (x *reviewing) selection() string {
+	if x.claim.selected == nil {
+		return authority.InvalidSelection
+	}
+	return ""
+}
+
+func (x *reviewing) evidence() string {
+	o := x.s.Observation
+	if o == nil || !slices.Contains(x.claim.evidenceRefs, o.ID) {
+		return authority.MissingEvidence
+	}
+	return ""
+}
+
+func (x *reviewing) state() string {
+	o := x.s.Observation
+	if o == nil || o.DocumentEpoch != x.s.DocumentEpoch || o.StateRevision != x.s.StateRevision || x.now.Sub(o.CapturedAt) > MaxObservationAge {
+		return authority.StaleState
+	}
+	return ""
+}
+
+func (x *reviewing) target() string {
+	switch {
+	case x.claim.selected == nil:
+		return skip
+	case x.entry == nil:
+		return authority.StaleTarget
+	}
+	return ""
+}
+
+// operation is check 6: the operation stands in catalog and grant, it is what
+// the target offers, and the entry satisfies the grant's terms.
+func (x *reviewing) operation() string {
+	a := x.claim.selected
+	if a == nil {
+		return skip
+	}
+	listed := findEntry(x.catalog, func(e *Entry) bool { return e.OperationID == a.OperationID })
+	if listed == nil || x.granted == nil {
+		return authority.ForbiddenOperation
+	}
+	if x.entry != nil && (x.entry.OperationID != a.OperationID || !x.granted.Admits(x.entry.Facts)) {
+		return authority.ForbiddenOperation
+	}
+	return ""
+}
+
+func (x *reviewing) grant() string {
+	switch g := x.granted; {
+	case g == nil:
+		return skip
+	case !g.Live(x.now):
+		return authority.GrantExpired
+	case !g.UsesLeft(x.claim.selected.OperationID, x.s.Used[g.ID]):
+		return authority.GrantExhausted
+	}
+	return ""
+}
+
+func (x *reviewing) arguments() string {
+	switch {
+	case x.entry == nil:
+		return skip
+	case !x.entry.Matches(x.claim.selected):
+		return authority.ArgumentMismatch
+	}
+	return ""
+}
+
+func (x *reviewing) effect() string {
+	if x.entry == nil {
+		return skip
+	}
+	e, c := x.claim.expected, x.entry.Effect
+	if e.OperationID != x.entry.OperationID || !slices.Equal(e.DisclosedFields, c.DisclosedFields) || !slices.Equal(e.Postconditions, c.Postconditions) {
+		return authority.EffectMismatch
+	}
+	return ""
+}
+
+// proposal is check 10: a commit names the prepared, unexpired proposal of the
+// current state; anything else names none.
+func (x *reviewing) proposal() string {
+	if x.entry == nil {
+		return skip
+	}
+	named, offered := x.claim.expected.TransactionProposalID, x.entry.Effect.TransactionProposalID
+	if (named == nil) != (offered == nil) || named != nil && *named != *offered {
+		return authority.EffectMismatch
+	}
+	if x.entry.Effect.Class != ClassCommit {
+		return ""
+	}
+	p := x.s.Proposal
+	if named == nil || p == nil || p.ID != *named || p.OperationID != x.entry.OperationID || p.StateRevision != x.s.StateRevision || !p.Live(x.now) {
+		return authority.EffectMismatch
+	}
+	return ""
+}
+
+func (x *reviewing) budget() string {
+	switch {
+	case x.entry == nil || x.granted == nil:
+		return skip
+	case !x.s.Budget.Fits(x.entry.Fit()) || !grantFits(x.granted, x.s.Budget, x.entry.Fit()):
+		return authority.BudgetExceeded
+	}
+	return ""
+}
+
+// grantFits holds the grant's own total against what is spent and reserved.
+func grantFits(g *authority.Grant, b authority.Budget, amount money.Cents) bool {
+	b.Limit = min(b.Limit, g.MaxTotalCents)
+	return b.Fits(amount)
+}

@@ -1,0 +1,248 @@
+package run
+
+import (
+	"countersign/internal/authority"
+	"countersign/internal/money"
+)
+
+// ClaimRequest is the one use of a permit.
+type ClaimRequest struct {
+	PermitID    string // "" when the request brought none
+	Action      *Action
+	Catalog     []Entry // of the newest observation
+	Fate        *Fate   // the permit's fate in the ledger, nil when it has none
+	ExecutionID string
+	Holder      string
+	FreezeEpoch int64
+	// Dispatch tells what a hosted mutation will send; nil for reads and
+	// local targets. It is called once everything else is decided.
+	Dispatch func(*Entry, *Permit) (*Dispatch, *authority.Denial)
+}
+
+// Claim decides whether the action may leave now, and if so claims the permit
+// and stores the intent. The order is that of G-12: permit state, bindings,
+// authority.
+func (d *Deciding) Claim(r ClaimRequest) (*Entry, *authority.Denial) {
+	s := d.s
+	if r.PermitID == "" {
+		return nil, &authority.Denial{Reason: authority.PermitRequired, Detail: "Send the permit token of POST /turns in the header x-step-permit."}
+	}
+	p := s.Permit
+	if (p == nil || p.ID != r.PermitID) && !d.doors.PermitState {
+		return nil, d.spent(r)
+	}
+	if p == nil {
+		return nil, notReady(s)
+	}
+	entry := EntryByID(r.Catalog, p.EntryID)
+	if entry == nil || s.Observation == nil {
+		return nil, stale()
+	}
+	if denial := d.bound(p, entry, r.Action); denial != nil {
+		return nil, denial
+	}
+	if denial := d.recheck(p, entry); denial != nil {
+		return nil, denial
+	}
+	var dispatch *Dispatch
+	if s.Config.Target == TargetHosted && p.Class != ClassRead {
+		var denial *authority.Denial
+		if dispatch, denial = r.Dispatch(entry, p); denial != nil {
+			return nil, denial
+		}
+	}
+	d.emit(&Claimed{p.ID, r.ExecutionID, p.AmountCents})
+	d.fate(Fate{PermitID: p.ID, Fate: FateClaimed, ExecutionID: r.ExecutionID})
+	d.emit(&Dispatched{
+		ExecutionID: r.ExecutionID, PermitID: p.ID, TurnID: p.Bindings.TurnID, OperationID: entry.OperationID, Class: p.Class,
+		Args: entry.Args, Postconditions: entry.Effect.Postconditions, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents,
+		Dispatch: dispatch, Lease: Lease{r.Holder, d.now.Add(LeaseLife)}, FreezeEpoch: r.FreezeEpoch,
+	})
+	d.out.Freezable = true
+	d.notAfter(p.ExpiresAt)
+	d.notAfter(s.grant(p.Bindings.GrantID).ExpiresAt)
+	if s.Proposal != nil && p.Class == ClassCommit {
+		d.notAfter(s.Proposal.ExpiresAt)
+	}
+	return entry, nil
+}
+
+// spent says why a permit that is not the live one authorizes nothing.
+func (d *Deciding) spent(r ClaimRequest) *authority.Denial {
+	fate := r.Fate
+	if own := d.fateOf(r.PermitID); own != nil {
+		fate = own
+	}
+	if fate == nil {
+		return &authority.Denial{Reason: authority.PermitMismatch, Detail: "This is no permit of this run."}
+	}
+	switch fate.Fate {
+	case FateClaimed:
+		if d.s.Unresolved() {
+			return unresolved()
+		}
+		return &authority.Denial{Reason: authority.PermitConsumed, Detail: "The permit was used already; send a new report."}
+	case FateExpired:
+		return &authority.Denial{Reason: authority.PermitExpired, Detail: "The permit has expired; send a new report."}
+	}
+	if fate.Cause == CauseState {
+		return stale()
+	}
+	return &authority.Denial{Reason: authority.PermitRevoked, Detail: "The permit was revoked."}
+}
+
+func stale() *authority.Denial {
+	return &authority.Denial{Reason: authority.StaleState, Detail: "Observation or state moved on; observe again and send a new report."}
+}
+
+// bound holds the action against the ten bindings.
+func (d *Deciding) bound(p *Permit, entry *Entry, a *Action) *authority.Denial {
+	s := d.s
+	effect := entry.EffectDigest(s.Config.Service, s.StateRevision)
+	action := entry.ActionDigest(effect, s.Observation.ID, s.Observation.DocumentEpoch)
+	same := entry.Matches(a) || d.doors.PermitBinding
+	if !same || effect != p.EffectDigest || !p.Bindings.Equal(bindings(s, p.Bindings.TurnID, p.Bindings.GrantID, entry, action)) {
+		return &authority.Denial{Reason: authority.PermitMismatch, Detail: "The action is not the one that the permit names."}
+	}
+	return nil
+}
+
+// recheck tests the authority again at claim time (H-044).
+func (d *Deciding) recheck(p *Permit, entry *Entry) *authority.Denial {
+	s, b := d.s, p.Bindings
+	g := s.grant(b.GrantID)
+	switch {
+	case s.Status != StatusReady:
+		return notReady(s)
+	case !p.Live(d.now):
+		return &authority.Denial{Reason: authority.PermitExpired, Detail: "The permit has expired; send a new report."}
+	case g == nil || !g.Live(d.now):
+		return &authority.Denial{Reason: authority.GrantExpired, Detail: "The grant has expired; a new run is needed."}
+	case !g.UsesLeft(b.OperationID, s.Used[g.ID]):
+		return &authority.Denial{Reason: authority.GrantExhausted, Detail: "The grant allows no further use of this operation."}
+	case p.Class == ClassCommit && (s.Proposal == nil || b.TransactionProposalID == nil || s.Proposal.ID != *b.TransactionProposalID || !s.Proposal.Live(d.now)):
+		return stale()
+	case !s.Budget.Fits(entry.Amount()) || !grantFits(g, s.Budget, entry.Amount()):
+		return &authority.Denial{Reason: authority.BudgetExceeded, Detail: "The amount does not fit what is left of the budget."}
+	}
+	return nil
+}
+
+// Refuse records that an authenticated request was turned down. After a hundred
+// of them nothing more is recorded (L-3).
+func (d *Deciding) Refuse(permitID, reason, bodySHA256 string) {
+	if d.s.Refusals >= maxRefusals || d.s.Events > MaxEvents-eventReserve/2 {
+		return
+	}
+	e := Refused{ReasonCode: reason, BodySHA256: bodySHA256}
+	if permitID != "" {
+		e.PermitID = &permitID
+	}
+	d.emit(&e)
+}
+
+// awaiting returns the execution when it waits for its outcome.
+func (d *Deciding) awaiting(executionID string) (*Execution, *authority.Denial) {
+	x := d.s.Execution
+	if x == nil || x.ID != executionID {
+		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such execution."}
+	}
+	if x.State != ExecutionDispatched && x.State != ExecutionUnconfirmed {
+		return nil, &authority.Denial{Reason: authority.InProgress, Detail: "The outcome of the execution is recorded already."}
+	}
+	return x, nil
+}
+
+// Outcome is what an execution came to.
+type Outcome struct {
+	Kind       string
+	Result     string
+	Status     int64
+	BodySHA256 string
+	OrderID    *string
+	Receipt    string // compact JWS of the store, for a hosted mutation
+	ObservedBy string // response or look_up
+	Cause      string // when the result is refused
+}
+
+// Receive records the outcome of an execution as its receipt tells it.
+func (d *Deciding) Receive(executionID string, o Outcome) *authority.Denial {
+	x, denial := d.awaiting(executionID)
+	if denial != nil {
+		return denial
+	}
+	if o.Receipt != "" {
+		d.emit(&HostedReceipt{x.ID, x.PermitID, o.Receipt, o.BodySHA256, o.ObservedBy})
+	}
+	var amount money.Cents
+	if o.Result == ResultApplied {
+		amount = x.AmountCents
+	}
+	d.emit(&Receipt{x.ID, x.PermitID, o.Kind, o.Result, o.Status, o.BodySHA256, amount, o.OrderID})
+	d.emit(&Consumed{x.PermitID, x.ID})
+	if o.Result == ResultRefused {
+		d.notApplied(o.Cause)
+	}
+	return nil
+}
+
+// notApplied records a definite no-effect. A read leaves the run ready; anything
+// else stops it for a retry.
+func (d *Deciding) notApplied(cause string) {
+	x := d.s.Execution
+	d.emit(&NotApplied{x.ID, cause, x.AmountCents})
+	switch {
+	case d.s.Status != StatusRunning:
+	case x.Class == ClassRead:
+		d.emit(&Resumed{"attempt_ended"})
+	default:
+		d.pause(authority.ExecutionNotApplied, SourceHosted)
+	}
+}
+
+// NotApplied records that an execution without a signed receipt had definitely
+// no effect: a failed read, or a local service that refused.
+func (d *Deciding) NotApplied(executionID, cause string) *authority.Denial {
+	if _, denial := d.awaiting(executionID); denial != nil {
+		return denial
+	}
+	d.notApplied(cause)
+	return nil
+}
+
+// Unconfirmed records that the outcome of a hosted mutation is unknown.
+func (d *Deciding) Unconfirmed(executionID, cause string) *authority.Denial {
+	x, denial := d.awaiting(executionID)
+	if denial != nil || x.State == ExecutionUnconfirmed {
+		return denial
+	}
+	d.unconfirmed(cause)
+	return nil
+}
+
+func (d *Deciding) unconfirmed(cause string) {
+	d.emit(&Unconfirmed{d.s.Execution.ID, cause})
+	if d.s.Status == StatusRunning {
+		d.pause(authority.DispatchUnconfirmed, SourceHosted)
+	}
+}
+
+// Void records that an intent was stored and nothing was sent.
+func (d *Deciding) Void(executionID, cause, reason string) *authority.Denial {
+	x, denial := d.awaiting(executionID)
+	if denial != nil {
+		return denial
+	}
+	d.emit(&Voided{x.ID, cause, reason, x.AmountCents})
+	d.emit(&PermitVoided{x.PermitID, x.ID, cause})
+	if d.s.Status == StatusRunning {
+		if Category(reason) == "" {
+			reason = authority.ExecutionNotApplied
+		}
+		d.pause(reason, SourceRuntime)
+	}
+	return nil
+}
+
+// Measure records measured durations.
+func (d *Deciding) Measure(m Metrics) { d.emit(&m) }

@@ -1,0 +1,145 @@
+package run
+
+import (
+	"encoding/json"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/money"
+)
+
+// Offer is a transaction that the service could commit now.
+type Offer struct {
+	OperationID string
+	Destination string
+	AmountCents money.Cents
+	Currency    string
+	ExpiresAt   *evidence.Time // the service's own end of the offer, if any
+}
+
+// Sighting is what was seen of the service.
+type Sighting struct {
+	State      json.RawMessage // canonical trusted state
+	Offer      *Offer
+	View       *string // body of the last read: untrusted content
+	CapturedAt evidence.Time
+}
+
+// Plan names what the observation will be called, so that its catalog can be
+// made before it is recorded.
+type Plan struct {
+	ObservationID string
+	DocumentEpoch int64
+	StateRevision int64
+	ProposalID    *string
+	state         string
+	proposal      *Proposal // to prepare
+}
+
+// NeedsObservation reports whether GET /observation must take a new one: the
+// newest one stands while epoch and stateRevision hold and it is under 30 s
+// old, and always while a permit is live.
+func (d *Deciding) NeedsObservation() bool {
+	o := d.s.Observation
+	switch {
+	case o == nil:
+		return true
+	case d.s.Permit != nil:
+		return false
+	}
+	return o.DocumentEpoch != d.s.DocumentEpoch || o.StateRevision != d.s.StateRevision || d.now.Sub(o.CapturedAt) >= observationReuse
+}
+
+const observationReuse = 30e9 // nanoseconds
+
+// CanObserve reports whether a new observation may be recorded now.
+func (d *Deciding) CanObserve() *authority.Denial {
+	switch {
+	case d.s.Unresolved():
+		return unresolved()
+	case d.s.Status != StatusCreated && d.s.Status != StatusReady && d.s.Status != StatusRunning:
+		return notReady(d.s)
+	case d.s.Events > MaxEvents-eventReserve:
+		return &authority.Denial{Reason: authority.TurnLimit, Detail: "The run has reached its bound of events; create a new run."}
+	}
+	return nil
+}
+
+// Plan prepares the recording of a sighting. Any change of the trusted state
+// voids the prepared proposal (G-07); an offer that has none gets a new one.
+func (d *Deciding) Plan(s Sighting) Plan {
+	p := Plan{ObservationID: d.fresh.ID(), DocumentEpoch: d.s.DocumentEpoch, StateRevision: d.s.StateRevision, state: authority.Digest(authority.DomainState, s.State)}
+	moved := p.state != d.s.StateDigest
+	if moved {
+		p.StateRevision++
+	}
+	if s.Offer == nil {
+		return p
+	}
+	if old := d.s.Proposal; old != nil && !moved && old.Live(d.now) {
+		p.ProposalID = &old.ID
+		return p
+	}
+	expires := d.now.Add(ProposalLife)
+	if s.Offer.ExpiresAt != nil {
+		expires = min(expires, *s.Offer.ExpiresAt)
+	}
+	if expires <= d.now {
+		return p
+	}
+	p.proposal = &Proposal{
+		ID: d.fresh.ID(), OperationID: s.Offer.OperationID, Destination: s.Offer.Destination, AmountCents: s.Offer.AmountCents,
+		Currency: s.Offer.Currency, TermsDigest: d.s.TermsDigest, StateRevision: p.StateRevision, ExpiresAt: expires,
+	}
+	p.ProposalID = &p.proposal.ID
+	return p
+}
+
+// Observe records a sighting with its catalog and completes the run when that
+// was the last thing to see. seen holds the promised postconditions of a
+// receipted execution and is nil when none waits for verification.
+func (d *Deciding) Observe(p Plan, s Sighting, catalog []Entry, seen []Postcondition) {
+	mismatch := false
+	if x := d.s.Execution; x != nil && x.State == ExecutionReceipted && !x.Owed {
+		if allHold(seen) {
+			d.emit(&Verified{x.ID, p.ObservationID, seen})
+		} else {
+			mismatch = true
+			d.emit(&Mismatched{x.ID, seen})
+		}
+	}
+	if old := d.s.Proposal; old != nil && (p.ProposalID == nil || *p.ProposalID != old.ID) {
+		d.emit(&ProposalVoided{old.ID, "state"})
+	}
+	if p.proposal != nil {
+		d.emit(&ProposalPrepared{*p.proposal})
+	}
+	observed := Observed{
+		ObservationID: p.ObservationID, DocumentEpoch: p.DocumentEpoch, StateRevision: p.StateRevision, CapturedAt: min(s.CapturedAt, d.now),
+		State: s.State, StateDigest: p.state, Catalog: catalog, CatalogDigest: CatalogDigest(catalog),
+	}
+	if s.View != nil {
+		view := d.text(*s.View)
+		observed.View = &view
+	}
+	d.emit(&observed)
+	switch x := d.s.Execution; {
+	case mismatch:
+		d.pause(authority.VerificationDiffers, SourceRuntime)
+	case d.s.Status == StatusReady && d.s.Position() == "done" && d.s.Committed:
+		d.emit(&Completed{x.ID})
+	}
+}
+
+func allHold(seen []Postcondition) bool {
+	for _, p := range seen {
+		if !p.Holds {
+			return false
+		}
+	}
+	return true
+}
+
+func unresolved() *authority.Denial {
+	return &authority.Denial{Reason: authority.UnresolvedEffect, Detail: "An effect of the run is unresolved; nothing else happens until it is reconciled."}
+}

@@ -1,0 +1,327 @@
+package run
+
+import (
+	"encoding/json"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/money"
+)
+
+// Format is the evidence format that the first event of a chain states.
+const Format = "countersign-evidence/1"
+
+// Subject names the chain; it is the data.subject of the first event.
+type Subject struct {
+	Format    string `json:"format"`
+	Kind      string `json:"kind"`
+	ID        string `json:"id"`
+	Workspace string `json:"workspace"`
+	Issuer    string `json:"issuer"`
+	Machine   int64  `json:"machine"`
+}
+
+// Created is run.created: everything an owner fixed about the run.
+type Created struct {
+	Subject     Subject             `json:"subject"`
+	Config      Config              `json:"config"`
+	Instruction evidence.Commitment `json:"instruction"`
+	Terms       json.RawMessage     `json:"terms"`
+	TermsDigest string              `json:"termsDigest"`
+	GoalDigest  string              `json:"goalDigest"`
+	Workflow    []Step              `json:"workflow"`
+	BudgetCents money.Cents         `json:"budgetCents"`
+	Currency    string              `json:"currency"`
+	StoreOrigin *string             `json:"storeOrigin"`
+	StoreKeys   []string            `json:"storeKeys"` // the store's receipt keys as pinned at creation
+}
+
+func (Created) eventType() string { return "run.created" }
+
+func (e Created) apply(f *fold) {
+	f.must(f.sequence == 1, "created-twice", "run.created stands only at the beginning")
+	f.must(e.Subject.Format == Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
+	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
+	f.must(e.GoalDigest == GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
+	f.must((e.Config.Target == TargetHosted) == (e.StoreOrigin != nil && len(e.StoreKeys) > 0), "store-pinned", "a hosted run pins a store and its key, a local run none")
+	*f.s = State{
+		Machine: Machine, ID: e.Subject.ID, Config: e.Config, Instruction: e.Instruction, Terms: e.Terms, TermsDigest: e.TermsDigest, GoalDigest: e.GoalDigest,
+		Workflow: e.Workflow, Currency: e.Currency, StoreOrigin: e.StoreOrigin, StoreKeys: e.StoreKeys, CreatedAt: f.now,
+		Status: StatusCreated, Stage: "idle", Budget: authority.Budget{Limit: e.BudgetCents}, DocumentEpoch: 1, Used: map[string]authority.Usage{},
+	}
+}
+
+// Targets of a run.
+const (
+	TargetLocal  = "local"
+	TargetHosted = "hosted"
+)
+
+type goalFields struct {
+	Instruction    evidence.Commitment   `json:"instruction"`
+	Terms          json.RawMessage       `json:"terms"`
+	Clarifications []evidence.Commitment `json:"clarifications"`
+}
+
+// GoalDigest is the goal that a permit binds: instruction, terms and
+// clarifications (G-07).
+func GoalDigest(instruction evidence.Commitment, terms json.RawMessage, clarifications ...evidence.Commitment) string {
+	return authority.Digest(authority.DomainGoal, goalFields{instruction, terms, append([]evidence.Commitment{}, clarifications...)})
+}
+
+// Granted is grant.created.
+type Granted struct {
+	Grant     authority.Grant `json:"grant"`
+	CreatedBy string          `json:"createdBy"`
+}
+
+func (Granted) eventType() string { return "grant.created" }
+
+func (e Granted) apply(f *fold) {
+	f.status("grant-after-start", StatusCreated)
+	f.must(e.CreatedBy == "owner", "grant-creator", "only an owner creates a grant")
+	f.must(e.Grant.ExpiresAt > f.now && e.Grant.ExpiresAt <= f.now.Add(authority.MaxGrantMinutes*60e9), "grant-life", "a grant lives at most 60 minutes")
+	f.must(e.Grant.MaxTotalCents <= f.s.Budget.Limit, "grant-total", "a grant allows more than the budget")
+	f.must(f.s.grant(e.Grant.ID) == nil, "grant-twice", "a grant is created once")
+	f.s.Grants = append(f.s.Grants, e.Grant)
+}
+
+// HostedSessionEvent is hosted.session: the opening of the session at the
+// store, in three phases. The intent (dispatched) is stored before a byte
+// leaves; then the store's receipt (opened) or the reason why there is none
+// (failed).
+type HostedSessionEvent struct {
+	Phase        string    `json:"phase"`
+	ExecutionID  string    `json:"executionId"`
+	SessionID    string    `json:"sid"`
+	EffectDigest string    `json:"effectDigest"`
+	Dispatch     *Dispatch `json:"dispatch"`   // with phase dispatched
+	Lease        *Lease    `json:"lease"`      // with phase dispatched
+	Receipt      *string   `json:"receipt"`    // with phase opened: compact JWS of the store
+	ReasonCode   *string   `json:"reasonCode"` // with phase failed
+}
+
+// Phases of a hosted session.
+const (
+	SessionDispatched = "dispatched"
+	SessionOpened     = "opened"
+	SessionFailed     = "failed"
+)
+
+func (HostedSessionEvent) eventType() string { return "hosted.session" }
+
+func (e HostedSessionEvent) apply(f *fold) {
+	f.status("session-after-start", StatusCreated)
+	switch h := f.s.Hosted; e.Phase {
+	case SessionDispatched:
+		f.must(h == nil && f.s.Config.Target == TargetHosted && e.Dispatch != nil && e.Lease != nil && len(f.s.Grants) > 0, "session-intent", "a hosted session is dispatched once, for a hosted run with a grant")
+		h = &HostedSession{ID: e.SessionID, ExecutionID: e.ExecutionID, Phase: e.Phase, EffectHash: e.EffectDigest}
+		if e.Dispatch != nil {
+			h.Dispatch = *e.Dispatch
+		}
+		f.s.Hosted, f.s.Lease = h, e.Lease
+	case SessionOpened, SessionFailed:
+		lawful := h != nil && h.Phase == SessionDispatched && h.ExecutionID == e.ExecutionID && h.ID == e.SessionID && (e.Phase == SessionFailed || e.Receipt != nil)
+		if f.must(lawful, "session-without-intent", "the outcome of a hosted session that was not dispatched") {
+			h.Phase = e.Phase
+		}
+	default:
+		f.must(false, "session-phase", "hosted.session has an unknown phase")
+	}
+}
+
+// Observed is observation.recorded: a trusted observation with its catalog.
+type Observed struct {
+	ObservationID string               `json:"observationId"`
+	DocumentEpoch int64                `json:"documentEpoch"`
+	StateRevision int64                `json:"stateRevision"`
+	CapturedAt    evidence.Time        `json:"capturedAt"`
+	State         json.RawMessage      `json:"state"` // trusted service state
+	StateDigest   string               `json:"stateDigest"`
+	View          *evidence.Commitment `json:"view"` // body of the last read: untrusted content
+	Catalog       []Entry              `json:"catalog"`
+	CatalogDigest string               `json:"catalogDigest"`
+	ScreenshotID  *string              `json:"screenshotId"`
+}
+
+func (Observed) eventType() string { return "observation.recorded" }
+
+func (e Observed) apply(f *fold) {
+	f.status("observation-status", StatusCreated, StatusReady, StatusRunning)
+	f.must(f.s.Permit == nil, "observation-under-permit", "no observation is taken while a permit is live")
+	f.must(!f.s.Unresolved(), "observation-unresolved", "no observation is taken while an effect is unresolved")
+	f.must(e.CapturedAt <= f.now, "observation-time", "an observation is captured before it is recorded")
+	f.must(e.StateDigest == authority.Digest(authority.DomainState, e.State), "state-digest", "stateDigest is not the digest of the state")
+	f.must(e.CatalogDigest == CatalogDigest(e.Catalog) && len(e.Catalog) <= MaxEntries, "catalog-digest", "catalogDigest is not the digest of at most 64 entries")
+	f.must(e.DocumentEpoch == f.s.DocumentEpoch, "document-epoch", "the observation is of another document")
+	revision := f.s.StateRevision
+	if e.StateDigest != f.s.StateDigest {
+		revision++
+	}
+	f.must(f.s.Proposal == nil || f.s.Proposal.StateRevision == e.StateRevision, "proposal-state", "a proposal of another state was not voided")
+	f.must(e.StateRevision == revision, "state-revision", "stateRevision moves by one exactly when the trusted state differs")
+	f.s.StateRevision, f.s.StateDigest = e.StateRevision, e.StateDigest
+	f.s.Observation = &Observation{e.ObservationID, f.sequence, e.DocumentEpoch, e.StateRevision, e.CapturedAt, e.CatalogDigest}
+	if f.s.Status == StatusRunning {
+		f.s.Status, f.s.Lease = StatusReady, nil
+	}
+	f.s.Stage = "proposing"
+}
+
+// Initialized is run.initialized: the run is ready for its first report.
+type Initialized struct{}
+
+func (Initialized) eventType() string { return "run.initialized" }
+
+func (Initialized) apply(f *fold) {
+	f.status("initialized-twice", StatusCreated)
+	f.must(len(f.s.Grants) > 0 && f.s.Observation != nil, "initialized-early", "a run starts with a grant and an observation")
+	f.must(f.s.Config.Target != TargetHosted || f.s.Hosted != nil && f.s.Hosted.Phase == SessionOpened, "initialized-early", "a hosted run starts with an open hosted session")
+	f.s.Status, f.s.Lease = StatusReady, nil
+}
+
+// SessionIssued is session.issued: a restricted token of a new generation, which
+// ends all former ones. The token itself is nowhere in evidence.
+type SessionIssued struct {
+	Generation int64         `json:"generation"`
+	ExpiresAt  evidence.Time `json:"expiresAt"`
+	Origin     string        `json:"origin"`
+}
+
+func (SessionIssued) eventType() string { return "session.issued" }
+
+func (e SessionIssued) apply(f *fold) {
+	f.must(!f.s.Terminal() && f.s.Status != StatusCreated, "session-status", "a session is issued for a run that is under way")
+	f.must(e.Generation == f.s.Session.Generation+1, "session-generation", "each session has the next generation")
+	f.must(e.ExpiresAt <= f.s.grantsEnd(), "session-life", "a session ends no later than the grant")
+	f.s.Session = Session(e)
+}
+
+// Paused is run.paused.
+type Paused struct {
+	Stop Stop `json:"stopContext"`
+}
+
+func (Paused) eventType() string { return "run.paused" }
+
+func (e Paused) apply(f *fold) {
+	f.status("paused-status", StatusReady, StatusRunning)
+	f.must(f.s.Permit == nil, "paused-with-permit", "a run does not pause with a live permit")
+	f.must(stops[e.Stop.ReasonCode].category == e.Stop.Category && e.Stop.Category != "" && e.Stop.Version == StopVersion, "stop-table", "the stop is not one of the table")
+	stop := e.Stop
+	f.s.Status, f.s.Stage, f.s.Stop, f.s.Lease = StatusPaused, "awaiting_owner", &stop, nil
+}
+
+// Resumed is run.resumed: an attempt ended without a stop. Cause says how.
+type Resumed struct {
+	Cause string `json:"cause"` // attempt_ended, lease_expired
+}
+
+func (Resumed) eventType() string { return "run.resumed" }
+
+func (e Resumed) apply(f *fold) {
+	f.status("resumed-status", StatusRunning)
+	f.must(!f.s.Unresolved(), "resumed-unresolved", "a run does not go on with an unresolved effect")
+	f.s.Status, f.s.Lease, f.s.Stage = StatusReady, nil, "observing"
+}
+
+// Completed is run.completed.
+type Completed struct {
+	ExecutionID string `json:"executionId"`
+}
+
+func (Completed) eventType() string { return "run.completed" }
+
+func (e Completed) apply(f *fold) {
+	f.status("completed-status", StatusReady)
+	f.must(f.s.Position() == "done", "completed-early", "a workflow postcondition is not verified")
+	f.must(f.s.Committed, "completed-without-receipt", "the receipt that the target demands is missing")
+	f.must(!f.s.Unresolved() && f.s.Permit == nil, "completed-unresolved", "a permit or an effect is still open")
+	f.s.Status, f.s.Stage = StatusCompleted, "done"
+}
+
+// Revoked is run.revoked: the owner ended the run.
+type Revoked struct {
+	By   string `json:"by"`
+	Stop Stop   `json:"stopContext"`
+}
+
+func (Revoked) eventType() string { return "run.revoked" }
+
+func (e Revoked) apply(f *fold) { f.end(e.By == "owner", StatusRevoked, e.Stop) }
+
+// Terminated is run.terminated: the guardian or a misused credential ended it.
+type Terminated struct {
+	Stop Stop `json:"stopContext"`
+}
+
+func (Terminated) eventType() string { return "run.terminated" }
+
+func (e Terminated) apply(f *fold) { f.end(true, StatusTerminated, e.Stop) }
+
+// Failed is run.failed: the run could not be initialized.
+type Failed struct {
+	Stop Stop `json:"stopContext"`
+}
+
+func (Failed) eventType() string { return "run.failed" }
+
+func (e Failed) apply(f *fold) {
+	f.status("failed-status", StatusCreated)
+	f.end(true, StatusFailed, e.Stop)
+}
+
+func (f *fold) end(lawful bool, status string, stop Stop) {
+	f.must(!f.s.Terminal(), "ended-twice", "the run has ended already")
+	f.must(lawful, "revoked-by", "only an owner revokes")
+	f.must(f.s.Permit == nil, "ended-with-permit", "unused permits are revoked before a run ends")
+	f.s.Status, f.s.Stage, f.s.Stop = status, "done", &stop
+	if x := f.s.Execution; x == nil || x.State != ExecutionDispatched {
+		f.s.Lease = nil // else the lease tells when the dispatch becomes unconfirmed
+	}
+}
+
+// GrantRevoked is grant.revoked.
+type GrantRevoked struct {
+	GrantID string `json:"grantId"`
+	Cause   string `json:"cause"`
+}
+
+func (GrantRevoked) eventType() string { return "grant.revoked" }
+
+func (e GrantRevoked) apply(f *fold) {
+	g := f.s.grant(e.GrantID)
+	if f.must(g != nil && g.ExpiresAt > f.now, "grant-revoked", "the grant is not there or has ended") {
+		g.ExpiresAt = f.now
+	}
+}
+
+// Metrics is metrics: measured durations in microseconds (H-155). A duration
+// that was not measured is null.
+type Metrics struct {
+	TurnID            *string `json:"turnId"`
+	ExecutionID       *string `json:"executionId"`
+	ExecutorMicros    *int64  `json:"executorMicros"`
+	PolicyMicros      *int64  `json:"policyMicros"`
+	GuardianMicros    *int64  `json:"guardianMicros"`
+	ExecutionMicros   *int64  `json:"executionMicros"`
+	ObservationMicros *int64  `json:"observationMicros"`
+}
+
+func (Metrics) eventType() string { return "metrics" }
+func (Metrics) apply(*fold)       {}
+
+// Refused is operation.refused: an authenticated request that was turned down
+// without touching anything (L-3).
+type Refused struct {
+	PermitID   *string `json:"permitId"`
+	ReasonCode string  `json:"reasonCode"`
+	BodySHA256 string  `json:"bodySha256"`
+}
+
+func (Refused) eventType() string { return "operation.refused" }
+
+func (e Refused) apply(f *fold) {
+	f.s.Refusals++
+	f.must(f.s.Refusals <= maxRefusals, "refusal-limit", "at most 100 refusals of a run are recorded")
+}

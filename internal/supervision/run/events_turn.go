@@ -1,0 +1,280 @@
+package run
+
+import (
+	"slices"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/money"
+)
+
+// Reported is a report as evidence holds it: structure in full, prose as
+// commitments.
+type Reported struct {
+	GoalRestatement     evidence.Commitment   `json:"goalRestatement"`
+	Candidates          []ReportedCandidate   `json:"candidates"`
+	SelectedCandidateID string                `json:"selectedCandidateId"`
+	Justification       ReportedJustification `json:"justification"`
+	ExpectedEffect      ExpectedEffect        `json:"expectedEffect"`
+	Uncertainties       []evidence.Commitment `json:"uncertainties"`
+}
+
+// ReportedCandidate is one candidate of a [Reported].
+type ReportedCandidate struct {
+	ID              string               `json:"id"`
+	Action          Action               `json:"action"`
+	Purpose         evidence.Commitment  `json:"purpose"`
+	Disposition     string               `json:"disposition"`
+	RejectionReason *evidence.Commitment `json:"rejectionReason"`
+}
+
+// ReportedJustification is the justification of a [Reported].
+type ReportedJustification struct {
+	Summary      evidence.Commitment `json:"summary"`
+	EvidenceRefs []string            `json:"evidenceRefs"`
+}
+
+// commit turns a report into its evidence form; text salts and keeps one prose.
+func (r *Report) commit(text func(string) evidence.Commitment) Reported {
+	out := Reported{
+		GoalRestatement:     text(r.GoalRestatement),
+		SelectedCandidateID: r.SelectedCandidateID,
+		Justification:       ReportedJustification{text(r.Justification.Summary), r.Justification.EvidenceRefs},
+		ExpectedEffect:      r.ExpectedEffect,
+		Uncertainties:       []evidence.Commitment{},
+	}
+	for _, c := range r.Candidates {
+		rc := ReportedCandidate{ID: c.ID, Action: c.Action, Purpose: text(c.Purpose), Disposition: c.Disposition}
+		if c.RejectionReason != nil {
+			reason := text(*c.RejectionReason)
+			rc.RejectionReason = &reason
+		}
+		out.Candidates = append(out.Candidates, rc)
+	}
+	for _, u := range r.Uncertainties {
+		out.Uncertainties = append(out.Uncertainties, text(u))
+	}
+	return out
+}
+
+// claim gives the hard checks the same material that the report gave them.
+func (r *Reported) claim() claim {
+	shape := Report{SelectedCandidateID: r.SelectedCandidateID}
+	for _, c := range r.Candidates {
+		shape.Candidates = append(shape.Candidates, Candidate{ID: c.ID, Action: c.Action, Disposition: c.Disposition})
+	}
+	shape.Justification.EvidenceRefs, shape.ExpectedEffect = r.Justification.EvidenceRefs, r.ExpectedEffect
+	return shape.claim()
+}
+
+// Proposed is turn.proposed: a well-formed report was received.
+type Proposed struct {
+	TurnID       string   `json:"turnId"`
+	Report       Reported `json:"report"`
+	ReportDigest string   `json:"reportDigest"`
+}
+
+func (Proposed) eventType() string { return "turn.proposed" }
+
+func (e Proposed) apply(f *fold) {
+	f.status("turn-status", StatusReady)
+	f.must(f.s.Permit == nil, "turn-under-permit", "no report is accepted while a permit is outstanding")
+	f.must(!f.s.Unresolved(), "turn-unresolved", "no report is accepted while an effect is unresolved")
+	f.must(e.ReportDigest == authority.Digest(authority.DomainReport, e.Report), "report-digest", "reportDigest is not the digest of the report")
+	f.s.Turns++
+	f.must(f.s.Turns <= MaxTurns, "turn-limit", "a run has at most 500 turns")
+	f.s.Turn = &Turn{ID: e.TurnID, Phase: turnProposed}
+	f.s.Stage = "checking"
+}
+
+// Checked is policy.checked: what the hard checks found.
+type Checked struct {
+	TurnID        string       `json:"turnId"`
+	ObservationID *string      `json:"observationId"`
+	Findings      []Finding    `json:"findings"`
+	Verdict       string       `json:"verdict"`    // passed or PAUSE
+	ReasonCode    *string      `json:"reasonCode"` // of the first failure
+	EntryID       *string      `json:"entryId"`
+	GrantID       *string      `json:"grantId"`
+	EffectDigest  *string      `json:"effectDigest"`
+	ActionDigest  *string      `json:"actionDigest"`
+	AmountCents   *money.Cents `json:"amountCents"`
+	Provenance    string       `json:"provenance"`
+}
+
+func (Checked) eventType() string { return "policy.checked" }
+
+// newChecked writes a review down.
+func newChecked(s *State, turnID string, r Review) Checked {
+	c := Checked{TurnID: turnID, Findings: r.Findings, Verdict: CheckPassed, Provenance: ByHardPolicy}
+	if s.Observation != nil {
+		c.ObservationID = &s.Observation.ID
+	}
+	if r.Reason != "" {
+		c.Verdict, c.ReasonCode = Pause, &r.Reason
+	}
+	if r.Entry != nil {
+		amount := r.Entry.Amount()
+		c.EntryID, c.AmountCents = &r.Entry.EntryID, &amount
+	}
+	if r.EffectDigest != "" {
+		c.EffectDigest, c.ActionDigest = &r.EffectDigest, &r.ActionDigest
+	}
+	if r.Grant != nil {
+		c.GrantID = &r.Grant.ID
+	}
+	return c
+}
+
+func (e Checked) apply(f *fold) {
+	t := f.s.Turn
+	if !f.must(t != nil && t.ID == e.TurnID && t.Phase == turnProposed, "checked-without-turn", "the checks are not of the turn that was just proposed") {
+		return
+	}
+	failed := slices.ContainsFunc(e.Findings, func(x Finding) bool { return x.Result == CheckFailed })
+	f.must(failed == (e.Verdict == Pause) && failed == (e.ReasonCode != nil), "checked-verdict", "the verdict does not follow from the findings")
+	f.must(len(e.Findings) == len(checks), "checked-incomplete", "not every hard check was applied")
+	t.Phase, t.Passed = turnChecked, !failed
+	if e.EntryID != nil && e.GrantID != nil && e.EffectDigest != nil && e.ActionDigest != nil && e.AmountCents != nil {
+		t.EntryID, t.GrantID, t.EffectDigest, t.ActionDigest, t.AmountCents = *e.EntryID, *e.GrantID, *e.EffectDigest, *e.ActionDigest, *e.AmountCents
+	} else {
+		f.must(failed, "checked-incomplete", "checks passed without an entry and a grant")
+	}
+	if failed && e.ReasonCode != nil {
+		f.s.countRetry(*e.ReasonCode)
+		f.s.Decision = &Decision{TurnID: e.TurnID, Verdict: Pause, ReasonCode: *e.ReasonCode, Provenance: ByHardPolicy}
+	}
+	f.s.Stage = "reviewing"
+}
+
+// countRetry keeps the length of the row of retry-category decisions.
+func (s *State) countRetry(reason string) {
+	if Category(reason) == CategoryRetry {
+		s.RetryStreak++
+	} else {
+		s.RetryStreak = 0
+	}
+}
+
+// Decided is guardian.decided. For a turn that failed a hard check there is
+// none: the guardian was not asked.
+type Decided struct {
+	TurnID               string               `json:"turnId"`
+	Decision             string               `json:"decision"`
+	ReasonCode           string               `json:"reasonCode"`
+	Explanation          evidence.Commitment  `json:"explanation"`
+	ClarificationRequest *evidence.Commitment `json:"clarificationRequest"`
+	Provider             string               `json:"provider"`
+	Provenance           string               `json:"provenance"`
+}
+
+func (Decided) eventType() string { return "guardian.decided" }
+
+func (e Decided) apply(f *fold) {
+	t := f.s.Turn
+	if !f.must(t != nil && t.ID == e.TurnID && t.Phase == turnChecked && t.Passed, "guardian-without-checks", "the guardian is asked only when every hard check passed") {
+		return
+	}
+	f.must(slices.Contains([]string{Allow, Pause, Terminate}, e.Decision), "guardian-verdict", "the guardian answers ALLOW, PAUSE or TERMINATE")
+	t.Phase, t.Allowed = turnDecided, e.Decision == Allow
+	if t.Allowed {
+		f.s.RetryStreak = 0
+	} else {
+		f.s.countRetry(e.ReasonCode)
+	}
+	f.s.Decision = &Decision{e.TurnID, e.Decision, e.ReasonCode, &e.Explanation, e.ClarificationRequest, e.Provenance}
+	f.s.Stage = "reviewing"
+}
+
+// Issued is permit.issued.
+type Issued struct {
+	Permit      authority.Permit `json:"permit"`
+	EntryID     string           `json:"entryId"`
+	Class       string           `json:"class"`
+	AmountCents money.Cents      `json:"amountCents"`
+}
+
+func (Issued) eventType() string { return "permit.issued" }
+
+func (e Issued) apply(f *fold) {
+	t, b := f.s.Turn, e.Permit.Bindings
+	f.status("permit-status", StatusReady)
+	f.must(f.s.Permit == nil && !f.s.Unresolved(), "permit-outstanding", "at most one permit is open")
+	if !f.must(t != nil && t.Phase == turnDecided && t.Allowed && t.ID == b.TurnID, "permit-without-allow", "no ALLOW stands behind the permit") {
+		return
+	}
+	g := f.s.grant(b.GrantID)
+	f.must(g != nil && b.GrantID == t.GrantID && g.Live(f.now) && g.Covers(b.OperationID), "permit-grant", "no live grant covers the operation")
+	f.must(g == nil || e.Permit.ExpiresAt > f.now && e.Permit.ExpiresAt <= authority.PermitExpiry(f.now, g.ExpiresAt), "permit-life", "a permit lives at most 30 s and never longer than its grant")
+	o := f.s.Observation
+	f.must(o != nil && b.ObservationID == o.ID && b.DocumentEpoch == f.s.DocumentEpoch && b.StateRevision == f.s.StateRevision &&
+		b.RunID == f.s.ID && b.Goal == f.s.GoalDigest && b.ActionDigest == t.ActionDigest, "permit-bindings", "a binding is not what was checked")
+	f.must(e.Permit.EffectDigest == t.EffectDigest && e.EntryID == t.EntryID && e.AmountCents == t.AmountCents, "permit-effect", "the permit is not for the effect that was checked")
+	f.must((e.Class == ClassCommit) == (b.TransactionProposalID != nil), "permit-proposal", "a commit names the prepared proposal, anything else names none")
+	f.must(b.TransactionProposalID == nil || f.s.Proposal != nil && f.s.Proposal.ID == *b.TransactionProposalID, "permit-proposal", "the permit names a proposal that is not prepared")
+	f.s.Permit = &Permit{e.Permit, e.EntryID, e.Class, e.AmountCents}
+	t.Allowed = false // one ALLOW, one permit
+	f.s.Stage = "permitted"
+}
+
+// PermitExpired is permit.expired.
+type PermitExpired struct {
+	PermitID string `json:"permitId"`
+}
+
+func (PermitExpired) eventType() string { return "permit.expired" }
+
+func (e PermitExpired) apply(f *fold) {
+	p := f.s.Permit
+	f.must(p != nil && p.ID == e.PermitID && !p.Live(f.now), "permit-expired", "the permit is not live or its time has not come")
+	f.s.Permit = nil
+}
+
+// Causes of a revocation.
+const (
+	CauseOwner     = "owner"
+	CauseState     = "state"
+	CauseTerminate = "terminate"
+	CauseGrant     = "grant"
+)
+
+// PermitRevoked is permit.revoked.
+type PermitRevoked struct {
+	PermitID string `json:"permitId"`
+	Cause    string `json:"cause"`
+}
+
+func (PermitRevoked) eventType() string { return "permit.revoked" }
+
+func (e PermitRevoked) apply(f *fold) {
+	f.must(f.s.Permit != nil && f.s.Permit.ID == e.PermitID, "permit-revoked", "the permit is not live")
+	f.s.Permit = nil
+}
+
+// ProposalPrepared is proposal.prepared: an immutable transaction proposal.
+type ProposalPrepared struct {
+	Proposal Proposal `json:"proposal"`
+}
+
+func (ProposalPrepared) eventType() string { return "proposal.prepared" }
+
+func (e ProposalPrepared) apply(f *fold) {
+	p := e.Proposal
+	f.must(f.s.Proposal == nil, "proposal-twice", "the former proposal was not voided")
+	f.must(p.ExpiresAt > f.now && p.ExpiresAt <= f.now.Add(ProposalLife), "proposal-life", "a proposal lives at most 10 minutes")
+	f.must(p.TermsDigest == f.s.TermsDigest, "proposal-terms", "the proposal is for other terms")
+	f.s.Proposal = &p
+}
+
+// ProposalVoided is proposal.voided.
+type ProposalVoided struct {
+	ProposalID string `json:"proposalId"`
+	Cause      string `json:"cause"` // state, expired, executed
+}
+
+func (ProposalVoided) eventType() string { return "proposal.voided" }
+
+func (e ProposalVoided) apply(f *fold) {
+	f.must(f.s.Proposal != nil && f.s.Proposal.ID == e.ProposalID, "proposal-voided", "the proposal is not there")
+	f.s.Proposal = nil
+}

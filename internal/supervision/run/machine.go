@@ -1,0 +1,81 @@
+package run
+
+import (
+	"fmt"
+
+	"countersign/evidence"
+)
+
+// Unlawful is a transition that the machine forbids. Rule is the stable name of
+// the broken rule; Sequence and EventID are of the event that broke it.
+type Unlawful struct {
+	Rule     string `json:"rule"`
+	Detail   string `json:"detail"`
+	Sequence int64  `json:"sequence"`
+	EventID  string `json:"eventId"`
+}
+
+func (u *Unlawful) Error() string {
+	return fmt.Sprintf("run: unlawful transition: %s: %s", u.Rule, u.Detail)
+}
+
+// body is the data of one type of event together with its meaning: apply folds
+// it into the state and reports every rule that it breaks.
+type body interface {
+	eventType() string
+	apply(*fold)
+}
+
+// fold is the application of one event to a state.
+type fold struct {
+	s        *State
+	now      evidence.Time
+	id       string
+	sequence int64
+	unlawful []Unlawful
+}
+
+// must records a broken rule. Folding goes on, so that one unlawful event does
+// not hide the next.
+func (f *fold) must(lawful bool, rule, detail string) bool {
+	if !lawful {
+		f.unlawful = append(f.unlawful, Unlawful{rule, detail, f.sequence, f.id})
+	}
+	return lawful
+}
+
+// run folds b as the event after the newest.
+func (f *fold) run(b body) {
+	f.must(f.s.Machine != 0 || f.sequence == 1, "first-event", "the chain does not begin with run.created")
+	f.must(f.sequence <= MaxEvents, "event-limit", "the chain holds more events than a run may have")
+	b.apply(f)
+	f.s.Events, f.s.UpdatedAt = f.sequence, f.now
+	used, ok := f.s.Budget.Spent.Add(f.s.Budget.Reserved)
+	f.must(ok && used <= f.s.Budget.Limit, "budget", "spent and reserved together exceed the budget")
+}
+
+// status requires one of the statuses.
+func (f *fold) status(rule string, statuses ...string) bool {
+	for _, s := range statuses {
+		if f.s.Status == s {
+			return true
+		}
+	}
+	return f.must(false, rule, "not lawful while the run is "+f.s.Status)
+}
+
+// execution requires that id names the newest execution and that it is in one
+// of the states.
+func (f *fold) execution(id, rule string, states ...string) *Execution {
+	e := f.s.Execution
+	if !f.must(e != nil && e.ID == id, "execution-unknown", "the event names an execution that was not dispatched") {
+		return nil
+	}
+	for _, state := range states {
+		if e.State == state {
+			return e
+		}
+	}
+	f.must(false, rule, "not lawful while the execution is "+e.State)
+	return e
+}

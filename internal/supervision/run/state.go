@@ -1,0 +1,352 @@
+package run
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/money"
+)
+
+// Statuses of a run (G-01). The last four are terminal.
+const (
+	StatusCreated    = "created"
+	StatusReady      = "ready"
+	StatusRunning    = "running"
+	StatusPaused     = "paused"
+	StatusCompleted  = "completed"
+	StatusRevoked    = "revoked"
+	StatusTerminated = "terminated"
+	StatusFailed     = "failed"
+)
+
+// States of an execution.
+const (
+	ExecutionDispatched  = "dispatched"
+	ExecutionReceipted   = "receipted"
+	ExecutionVerified    = "verified"
+	ExecutionMismatch    = "mismatch"
+	ExecutionNotApplied  = "not_applied"
+	ExecutionUnconfirmed = "unconfirmed"
+	ExecutionVoided      = "voided" // the intent was stored and nothing was sent
+)
+
+// Bounds of a run.
+const (
+	MaxTurns       = 500
+	MaxEvents      = 5000
+	maxRefusals    = 100
+	MaxRetryStreak = 10               // the tenth retry-category decision in a row pauses
+	LeaseLife      = 10 * time.Second // from intent to receipt of one dispatch
+	DispatchLife   = 8 * time.Second  // when an attempt is given up
+	SendWindow     = time.Second      // from intent to the first byte, else voided (L-3)
+	ProposalLife   = 10 * time.Minute
+	eventReserve   = 100 // events kept free so that receipts and a revoke always fit
+)
+
+// Config is how a run was set up; it never changes.
+type Config struct {
+	Service           string `json:"service"`
+	Target            string `json:"target"`
+	Channel           string `json:"channel"`
+	TrafficActor      string `json:"trafficActor"` // caller-reported, no proof of identity (H-194)
+	Mode              string `json:"mode"`
+	ExecutionMode     string `json:"executionMode"`
+	Executor          string `json:"executor"`
+	Interrogator      string `json:"interrogator"`
+	ReasoningEvidence bool   `json:"reasoningEvidence"`
+}
+
+// Step is one step of a workflow and the postcondition that closes it.
+type Step struct {
+	Name     string `json:"name"`
+	ClosedBy string `json:"closedBy"`
+}
+
+// State is everything that deciding about a run needs; history is read from
+// events. It is stored as canonical JSON of at most 32 KB.
+type State struct {
+	Machine     int64               `json:"machine"`
+	ID          string              `json:"runId"`
+	Config      Config              `json:"config"`
+	Instruction evidence.Commitment `json:"instruction"`
+	Terms       json.RawMessage     `json:"terms"`
+	TermsDigest string              `json:"termsDigest"`
+	GoalDigest  string              `json:"goalDigest"`
+	Workflow    []Step              `json:"workflow"`
+	Currency    string              `json:"currency"`
+	StoreOrigin *string             `json:"storeOrigin"`
+	StoreKeys   []string            `json:"storeKeys"`
+	CreatedAt   evidence.Time       `json:"createdAt"`
+	UpdatedAt   evidence.Time       `json:"updatedAt"`
+	Events      int64               `json:"events"` // sequence of the newest event
+
+	Status        string                     `json:"status"`
+	Stage         string                     `json:"stage"`
+	Stop          *Stop                      `json:"stopContext"`
+	Budget        authority.Budget           `json:"budget"`
+	Grants        []authority.Grant          `json:"grants"`
+	Used          map[string]authority.Usage `json:"used"` // by grant id
+	DocumentEpoch int64                      `json:"documentEpoch"`
+	StateRevision int64                      `json:"stateRevision"`
+	StateDigest   string                     `json:"stateDigest"` // of the trusted service state last seen
+	Observation   *Observation               `json:"observation"`
+	Proposal      *Proposal                  `json:"proposal"`
+	Turn          *Turn                      `json:"turn"`
+	Decision      *Decision                  `json:"decision"`
+	Permit        *Permit                    `json:"permit"` // issued and not yet claimed, expired or revoked
+	Execution     *Execution                 `json:"execution"`
+	Lease         *Lease                     `json:"lease"`
+	Hosted        *HostedSession             `json:"hostedSession"`
+	Session       Session                    `json:"session"`
+	Verified      []string                   `json:"verified"` // postconditions seen to hold
+	Committed     bool                       `json:"committed"`
+	Turns         int64                      `json:"turns"`
+	RetryStreak   int64                      `json:"retryStreak"`
+	Refusals      int64                      `json:"refusals"`
+	ModelCalls    int64                      `json:"modelCalls"`
+}
+
+// Proposal is a prepared transaction, immutable (G-07).
+type Proposal struct {
+	ID            string        `json:"proposalId"`
+	OperationID   string        `json:"operationId"`
+	Destination   string        `json:"destination"`
+	AmountCents   money.Cents   `json:"amountCents"`
+	Currency      string        `json:"currency"`
+	TermsDigest   string        `json:"termsDigest"`
+	StateRevision int64         `json:"stateRevision"`
+	ExpiresAt     evidence.Time `json:"expiresAt"`
+}
+
+// Live reports whether the proposal has not expired: at now == ExpiresAt it has.
+func (p *Proposal) Live(now evidence.Time) bool { return now < p.ExpiresAt }
+
+// Turn is the newest proposal turn and how far it came.
+type Turn struct {
+	ID           string      `json:"turnId"`
+	Phase        string      `json:"phase"` // proposed, checked, decided
+	Passed       bool        `json:"passed"`
+	Allowed      bool        `json:"allowed"`
+	EntryID      string      `json:"entryId"`
+	GrantID      string      `json:"grantId"`
+	EffectDigest string      `json:"effectDigest"`
+	ActionDigest string      `json:"actionDigest"`
+	AmountCents  money.Cents `json:"amountCents"`
+}
+
+// Phases of a turn.
+const (
+	turnProposed = "proposed"
+	turnChecked  = "checked"
+	turnDecided  = "decided"
+)
+
+// Decision is the newest answer to a report (H-072).
+type Decision struct {
+	TurnID               string               `json:"turnId"`
+	Verdict              string               `json:"decision"`
+	ReasonCode           string               `json:"reasonCode"`
+	Explanation          *evidence.Commitment `json:"explanation"` // nil: the fixed sentence of the reason
+	ClarificationRequest *evidence.Commitment `json:"clarificationRequest"`
+	Provenance           string               `json:"provenance"`
+}
+
+// Verdicts of a decision.
+const (
+	Allow     = "ALLOW"
+	Pause     = "PAUSE"
+	Terminate = "TERMINATE"
+)
+
+// Provenance labels (H-153).
+const (
+	ByHardPolicy = "hard policy"
+	ByReplay     = "replay (authored)"
+	ByRuntime    = "runtime/schema validation"
+)
+
+// Permit is the live step permit and what its claim needs.
+type Permit struct {
+	authority.Permit
+	EntryID     string      `json:"entryId"`
+	Class       string      `json:"class"`
+	AmountCents money.Cents `json:"amountCents"`
+}
+
+// Execution is the newest execution. A new one is claimed only when this one is
+// resolved.
+type Execution struct {
+	ID             string          `json:"executionId"`
+	PermitID       string          `json:"permitId"`
+	TurnID         string          `json:"turnId"`
+	GrantID        string          `json:"grantId"`
+	OperationID    string          `json:"operationId"`
+	Class          string          `json:"class"`
+	Args           json.RawMessage `json:"args"`
+	Postconditions []string        `json:"postconditions"`
+	EffectDigest   string          `json:"effectDigest"`
+	AmountCents    money.Cents     `json:"amountCents"`
+	State          string          `json:"state"`
+	Sequence       int64           `json:"sequence"` // of execution.dispatched
+	DispatchedAt   evidence.Time   `json:"dispatchedAt"`
+	Dispatch       *Dispatch       `json:"dispatch"` // what a hosted mutation sent; nil for reads and local targets
+	Hosted         bool            `json:"hosted"`   // a store's receipt is recorded
+	OrderID        *string         `json:"orderId"`
+	// Owed is true while the reservation and the grant use are held.
+	Owed bool `json:"owed"`
+}
+
+// Dispatch names one signed request to a store. The jti is the execution id.
+type Dispatch struct {
+	Audience   string `json:"aud"`
+	SessionID  string `json:"sid"`
+	Method     string `json:"htm"`
+	URI        string `json:"htu"`
+	BodySHA256 string `json:"bh"`
+	KeyID      string `json:"kid"`
+}
+
+// Lease spans the outside part of an attempt.
+type Lease struct {
+	Holder string        `json:"holder"`
+	Until  evidence.Time `json:"until"`
+}
+
+// HostedSession is the session at the hosted store.
+type HostedSession struct {
+	ID          string   `json:"sid"`
+	ExecutionID string   `json:"executionId"`
+	Phase       string   `json:"phase"` // dispatched, opened, failed
+	Dispatch    Dispatch `json:"dispatch"`
+	EffectHash  string   `json:"effectDigest"`
+}
+
+// Session is the restricted session of the run's consumer. Only a token of the
+// current generation is good.
+type Session struct {
+	Generation int64         `json:"generation"` // 0: none issued
+	ExpiresAt  evidence.Time `json:"expiresAt"`
+	Origin     string        `json:"origin"`
+}
+
+// DecodeState reads a stored state and refuses another machine's.
+func DecodeState(raw []byte) (*State, error) {
+	var s State
+	if err := canon.Unmarshal(raw, &s); err != nil {
+		return nil, err
+	}
+	if s.Machine != Machine {
+		return nil, &Unlawful{Rule: "machine", Detail: "this state belongs to another version of the state machine"}
+	}
+	return &s, nil
+}
+
+// Encode writes the state as canonical JSON.
+func (s *State) Encode() ([]byte, error) { return canon.Marshal(s) }
+
+// Terminal reports whether the run has ended.
+func (s *State) Terminal() bool {
+	switch s.Status {
+	case StatusCompleted, StatusRevoked, StatusTerminated, StatusFailed:
+		return true
+	}
+	return false
+}
+
+// Unresolved reports whether an effect of the run is not known yet.
+func (s *State) Unresolved() bool {
+	return s.Execution != nil && (s.Execution.State == ExecutionDispatched || s.Execution.State == ExecutionUnconfirmed)
+}
+
+// Position names the first workflow step that is not closed, or "done".
+func (s *State) Position() string {
+	for _, step := range s.Workflow {
+		if !slices.Contains(s.Verified, step.ClosedBy) {
+			return step.Name
+		}
+	}
+	return "done"
+}
+
+// Outcome is what is displayed, in the order of G-01: an unresolved effect
+// overrides everything.
+func (s *State) Outcome() string {
+	switch {
+	case s.Unresolved():
+		return "unconfirmed_effect"
+	case s.Status == StatusPaused && s.Stop != nil:
+		return "paused:" + s.Stop.Category
+	case s.Terminal():
+		return s.Status
+	}
+	return "active"
+}
+
+// Due is the next time at which settling has work, or the zero time.
+func (s *State) Due() time.Time {
+	var due evidence.Time
+	at := func(t evidence.Time) {
+		if due == 0 || t < due {
+			due = t
+		}
+	}
+	if s.Lease != nil {
+		at(s.Lease.Until)
+	}
+	if s.Permit != nil {
+		at(s.Permit.ExpiresAt)
+	}
+	if s.Proposal != nil && !s.Terminal() && s.Lease == nil {
+		at(s.Proposal.ExpiresAt)
+	}
+	if s.Status == StatusReady && len(s.Grants) > 0 {
+		at(s.grantsEnd())
+	}
+	if due == 0 {
+		return time.Time{}
+	}
+	return due.Time()
+}
+
+func (s *State) grant(id string) *authority.Grant {
+	i := slices.IndexFunc(s.Grants, func(g authority.Grant) bool { return g.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.Grants[i]
+}
+
+// grantFor returns the newest grant that names the operation, or nil.
+func (s *State) grantFor(operation string) *authority.Grant {
+	for i := len(s.Grants) - 1; i >= 0; i-- {
+		if s.Grants[i].Covers(operation) {
+			return &s.Grants[i]
+		}
+	}
+	return nil
+}
+
+// grantsEnd is when the last grant expires.
+func (s *State) grantsEnd() evidence.Time {
+	var end evidence.Time
+	for _, g := range s.Grants {
+		end = max(end, g.ExpiresAt)
+	}
+	return end
+}
+
+// use counts n more uses of an operation under a grant; n is negative to give
+// a use back.
+func (s *State) use(grantID, operation string, n int64) {
+	if s.Used[grantID] == nil {
+		if s.Used == nil {
+			s.Used = map[string]authority.Usage{}
+		}
+		s.Used[grantID] = authority.Usage{}
+	}
+	s.Used[grantID][operation] += n
+}

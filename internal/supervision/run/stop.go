@@ -1,0 +1,109 @@
+package run
+
+import "countersign/internal/authority"
+
+// StopVersion is the version of a stopContext. Recovery refuses any other.
+const StopVersion = 1
+
+// Stop says why a run is not going on (H-185, G-02). It is the runtime's
+// classification, never a permission.
+type Stop struct {
+	Version       int64   `json:"version"`
+	Category      string  `json:"category"`
+	Source        string  `json:"source"`
+	ReasonCode    string  `json:"reasonCode"`
+	Message       string  `json:"message"`
+	Recovery      string  `json:"recovery"`
+	AttemptID     string  `json:"attemptId"`
+	ObservationID *string `json:"observationId"`
+	Dispatch      string  `json:"dispatch"` // none, permitted, claimed, dispatched, receipted
+}
+
+// Categories of a stop.
+const (
+	CategoryApproval       = "approval"
+	CategoryClarification  = "clarification"
+	CategoryRetry          = "retry"
+	CategoryConfiguration  = "configuration"
+	CategoryAuthority      = "authority"
+	CategoryLimit          = "limit"
+	CategoryReconciliation = "reconciliation"
+	CategoryTerminal       = "terminal"
+)
+
+// Sources of a stop.
+const (
+	SourceGuardian   = "guardian"
+	SourceHardPolicy = "hard_policy"
+	SourceRuntime    = "runtime"
+	SourceHosted     = "hosted"
+	SourceOwner      = "owner"
+	SourceProvider   = "provider"
+)
+
+type stopKind struct{ category, recovery, message string }
+
+// stops is the table of G-02: what each reason means for the run.
+var stops = map[string]stopKind{
+	authority.AmbiguousGoal:      {CategoryClarification, "clarify", "The guardian cannot tell whether the action serves the goal."},
+	authority.IrrelevantAction:   {CategoryClarification, "clarify", "The guardian judged the action irrelevant to the goal."},
+	authority.GoalDrift:          {CategoryClarification, "clarify", "The guardian saw the work drift away from the goal."},
+	authority.InjectionSuspected: {CategoryClarification, "clarify", "The guardian suspects instructions inside untrusted content."},
+	authority.Unsafe:             {CategoryClarification, "clarify", "The guardian judged the action unsafe."},
+	authority.ForbiddenOperation: {CategoryClarification, "clarify", "The operation is not listed, not granted, or outside the owner's terms."},
+	authority.ArgumentMismatch:   {CategoryClarification, "clarify", "The action differs from the catalog's entry."},
+	authority.EffectMismatch:     {CategoryClarification, "clarify", "The expected effect differs from the catalog's entry or the prepared proposal."},
+	authority.BudgetExceeded:     {CategoryClarification, "clarify", "The amount does not fit what is left of the budget."},
+
+	authority.InvalidSelection:    {CategoryRetry, "retry", "The report does not select exactly one proposed candidate."},
+	authority.StaleTarget:         {CategoryRetry, "retry", "The target is not in the current catalog."},
+	authority.StaleState:          {CategoryRetry, "retry", "The observation is no longer current."},
+	authority.MissingEvidence:     {CategoryRetry, "retry", "The report does not rest on the evidence it needs."},
+	authority.PermitExpired:       {CategoryRetry, "retry", "The permit expired before it was used."},
+	authority.GuardianMalformed:   {CategoryRetry, "retry", "The guardian's answer was unusable."},
+	authority.ProviderTimeout:     {CategoryRetry, "retry", "The guardian did not answer in time."},
+	authority.ProviderError:       {CategoryRetry, "retry", "The guardian failed to answer."},
+	authority.ExecutionNotApplied: {CategoryRetry, "retry", "The execution took no effect."},
+
+	authority.HostedUnreachable: {CategoryConfiguration, "retry", "The store could not be reached; nothing was sent."},
+	authority.Frozen:            {CategoryConfiguration, "retry", "The workspace is frozen."},
+
+	authority.ApprovalRequired: {CategoryApproval, "approve", "The prepared proposal waits for the owner's approval."},
+
+	authority.GrantExpired:   {CategoryAuthority, "none", "The grant has expired; a new run is needed."},
+	authority.GrantExhausted: {CategoryAuthority, "none", "The grant allows no further use of this operation; a new run is needed."},
+	authority.TurnLimit:      {CategoryLimit, "none", "The run has reached its bound of turns or events; a new run is needed."},
+
+	authority.DispatchUnconfirmed: {CategoryReconciliation, "reconcile", "A request left and no receipt came back; whether it took effect is unknown."},
+	authority.ReceiptMissing:      {CategoryReconciliation, "reconcile", "The receipt the target demands is missing."},
+	authority.VerificationDiffers: {CategoryReconciliation, "reconcile", "What was observed afterwards differs from what the action promised."},
+
+	authority.OwnerRevoked:       {CategoryTerminal, "none", "The owner revoked the run."},
+	authority.GuardianTerminated: {CategoryTerminal, "none", "The guardian terminated the run."},
+	authority.CredentialMisuse:   {CategoryTerminal, "none", "A credential of the run was misused."},
+}
+
+// Category returns the category of a reason, or "" when it stops nothing.
+func Category(reason string) string { return stops[reason].category }
+
+// newStop classifies a reason.
+func (s *State) newStop(reason, source, attemptID string) *Stop {
+	kind := stops[reason]
+	stop := &Stop{
+		Version: StopVersion, Category: kind.category, Source: source, ReasonCode: reason,
+		Message: kind.message, Recovery: kind.recovery, AttemptID: attemptID, Dispatch: "none",
+	}
+	if s.Observation != nil {
+		id := s.Observation.ID
+		stop.ObservationID = &id
+	}
+	switch e := s.Execution; {
+	case e != nil && (e.State == ExecutionDispatched || e.State == ExecutionUnconfirmed):
+		stop.Dispatch = "dispatched"
+	case e != nil && (e.State == ExecutionReceipted || e.State == ExecutionMismatch):
+		stop.Dispatch = "receipted"
+	case s.Permit != nil:
+		stop.Dispatch = "permitted"
+	}
+	return stop
+}
