@@ -1,0 +1,95 @@
+// Package identity says who is asking: the owner by a login session, an agent by
+// a restricted run token. It decides nothing about what they may do.
+//
+// # Owner
+//
+// [Owners.SignIn] exchanges the owner secret for a session cookie of 256 random
+// bits that is good for [SessionLife]; [Owners.Verify] recognizes the cookie and
+// [Owners.SignOut] ends it. The ledger holds only the SHA-256 of a cookie, so
+// that its reader cannot sign in. A session has expired at its ExpiresAt
+// (now >= expiresAt), whatever the row says.
+//
+// Wrong secrets are counted in a window of one minute: [MaxWrong] for each
+// remote address and [MaxWrongAll] for the process. Whoever reached a bound is
+// refused without a comparison, the right secret included, until a failure
+// leaves the window. The first bound slows a guesser, and a guesser at one
+// address does not lock the owner out at another; the second bounds memory and a
+// guesser with many addresses, who then does lock the owner out. With
+// replicas each counts for itself; the secret has 256 bits, so guessing is not
+// what the bound must prevent.
+//
+// # Agent
+//
+// [NewRunToken] makes a restricted token and the credential to store with the
+// run's Change, so that token, generation and run state change together.
+// [Tokens.Lookup] recognizes the token. A token that Lookup accepts can still be
+// superseded or misused; the caller compares the credential's Generation with
+// the run's state and its Origin with the configured one (L-6).
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign/internal/canon"
+	"countersign/internal/ledger"
+)
+
+var (
+	// ErrUnauthenticated covers every cookie, token and secret that is not good
+	// now. It does not say why: unknown, expired and revoked look the same.
+	ErrUnauthenticated = errors.New("identity: not authenticated")
+	// ErrUnavailable means that the ledger could not be asked or did not store.
+	// It wraps the ledger's cause.
+	ErrUnavailable = errors.New("identity: the ledger does not answer")
+)
+
+// Ledger is what identity needs of a ledger. Credential returns
+// ledger.ErrNotFound for a hash it does not hold, and otherwise the credential,
+// expired or not, with the time that came with the read.
+type Ledger interface {
+	Now(ctx context.Context) (time.Time, error)
+	Commit(ctx context.Context, c ledger.Change) ledger.Result
+	Credential(ctx context.Context, workspace, hash string) (ledger.Credential, time.Time, error)
+}
+
+// Credential is a stored, hashed secret.
+type Credential = ledger.Credential
+
+// secretSize is the length of a cookie or token in random bytes.
+const secretSize = 32
+
+func newSecret() string {
+	b := make([]byte, secretSize)
+	rand.Read(b) // never fails: crypto/rand ends the process instead
+	return canon.EncodeBase64(b)
+}
+
+// isSecret reports whether s is spelled as newSecret spells, so that nothing
+// else is hashed and looked up.
+func isSecret(s string) bool {
+	b, err := canon.DecodeBase64(s)
+	return err == nil && len(b) == secretSize
+}
+
+// Hash returns what is stored of a cookie or token: lowercase hex SHA-256.
+func Hash(secret string) string { return canon.Hash([]byte(secret)) }
+
+// find returns the live credential of a hash.
+func find(ctx context.Context, l Ledger, workspace, kind, hash string) (Credential, error) {
+	c, now, err := l.Credential(ctx, workspace, hash)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return Credential{}, ErrUnauthenticated
+	case err != nil:
+		return Credential{}, unavailable(err)
+	case c.Kind != kind || !now.Before(c.ExpiresAt):
+		return Credential{}, ErrUnauthenticated
+	}
+	return c, nil
+}
+
+func unavailable(cause error) error { return fmt.Errorf("%w: %w", ErrUnavailable, cause) }
