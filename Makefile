@@ -1,0 +1,26 @@
+# The gates are Go code in internal/testsuite; make only builds and starts them.
+
+suite = bin/testsuite
+
+.PHONY: help test check fuzz cover mutate suite
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+
+test: suite ## every test with -race on SQLite and PostgreSQL, coverage of the core
+	$(suite) test
+
+check: suite ## format, vet, staticcheck, layers, contract, fuzz targets
+	$(suite) check
+
+fuzz: suite ## only the fuzz targets
+	$(suite) fuzz
+
+cover: suite ## statement coverage of the core by its own tests
+	$(suite) cover
+
+mutate: suite ## change the deciding code; a test must notice every change
+	$(suite) mutate
+
+suite:
+	go build -o $(suite) ./internal/testsuite

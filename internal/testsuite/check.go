@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// check runs every gate that needs no database. All of them run, whatever the
+// others found.
+func check(ctx context.Context, out io.Writer) error {
+	p := parts{out: out}
+	defer p.print()
+	var errs []error
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{
+		{"format", func() error { return format(ctx) }},
+		{"vet", func() error { return stream(ctx, out, "go", "vet", "./...") }},
+		{"staticcheck", func() error {
+			return stream(ctx, out, "go", "tool", "-modfile=tools/go.mod", "staticcheck", "./...")
+		}},
+		{"layers", func() error { return only(ctx, out, ".") }},
+		{"contract", func() error { return only(ctx, out, "./api/...") }},
+		{"fuzz", func() error { return fuzz(ctx, out) }},
+	} {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := p.run(part.name, part.run); err != nil {
+			fmt.Fprintln(out, err)
+			errs = append(errs, errors.New(part.name))
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("failed: %s", strings.ReplaceAll(errors.Join(errs...).Error(), "\n", ", "))
+	}
+	return nil
+}
+
+// format fails when gofmt would write a file differently.
+func format(ctx context.Context) error {
+	output, err := capture(ctx, "gofmt", "-l", ".")
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, output)
+	}
+	if len(output) > 0 {
+		return fmt.Errorf("run gofmt -w on\n%s", output)
+	}
+	return nil
+}
+
+// only runs the tests of some packages, of which there must be one.
+func only(ctx context.Context, out io.Writer, packages string) error {
+	r := newReport(out)
+	err := goTest(ctx, r, nil, "-count=1", packages)
+	return errors.Join(err, findings(r.gate(nil, nil)))
+}

@@ -1,0 +1,84 @@
+// Command testsuite runs the project's own gates. The Makefile and .ci/run call
+// it; it needs no shell.
+//
+//	testsuite test     every test under the race detector, against both engines
+//	testsuite check    format, vet, staticcheck, layers, contract, fuzz
+//	testsuite fuzz     every fuzz target for its number of executions
+//	testsuite cover    statement coverage of the core by its own tests
+//	testsuite mutate   changes the deciding code and expects a test to fail
+//
+// A gate fails when it matched nothing: no test ran, a fuzz target is gone or
+// executed nothing, a package that must be covered is missing, no mutant was
+// made. test also fails when a test was skipped without a reason, or when the
+// two engines did not run the same ledger tests.
+//
+// test needs PostgreSQL. It uses the server at COUNTERSIGN_TEST_POSTGRES, or
+// starts a private one and stops it at its end, also after SIGINT and SIGTERM.
+// Where the server binaries are missing and it runs as root on a machine with
+// apt-get, it installs them without creating a cluster.
+//
+// Exit status: 0 all held; 1 a gate failed; 2 wrong usage; 3 the machine lacks
+// something, which the message names.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// errNotReady is wrapped by errors about what the machine lacks.
+var errNotReady = errors.New("not ready")
+
+var commands = map[string]func(context.Context, io.Writer) error{
+	"test":   test,
+	"check":  check,
+	"fuzz":   fuzz,
+	"cover":  cover,
+	"mutate": mutants,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	status := run(ctx, os.Stdout, os.Stderr, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
+	if len(args) != 1 || commands[args[0]] == nil {
+		fmt.Fprintln(stderr, "usage: testsuite test|check|fuzz|cover|mutate")
+		return 2
+	}
+	if _, err := os.Stat("layers_test.go"); err != nil {
+		fmt.Fprintln(stderr, "testsuite: run it in the root of the module")
+		return 2
+	}
+	err := commands[args[0]](ctx, stdout)
+	if ctx.Err() != nil {
+		err = errors.Join(errors.New("interrupted"), err)
+	}
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNotReady):
+		fmt.Fprintf(stderr, "testsuite %s: %v\n", args[0], err)
+		return 3
+	default:
+		fmt.Fprintf(stderr, "testsuite %s: %v\n", args[0], err)
+		return 1
+	}
+}
+
+// findings turns what a gate found into one error, nil when it found nothing.
+func findings(found []string) error {
+	if len(found) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(found, "\n  "))
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"countersign/internal/testsuite/mutate"
+)
+
+// mutated lists the packages that make mutants, each with the packages whose
+// tests must notice them.
+var mutated = []struct {
+	name  string
+	tests mutate.Tests
+}{
+	{"internal/authority", mutate.Tests{"internal/authority", "internal/supervision/run"}},
+	{"internal/supervision/run", mutate.Tests{"internal/supervision/run"}},
+}
+
+const explainedFile = "internal/testsuite/mutants.txt"
+
+// mutants tests every mutant of the deciding packages.
+func mutants(ctx context.Context, out io.Writer) error {
+	file, err := os.Open(explainedFile)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	explained, err := mutate.ReadExplained(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", explainedFile, err)
+	}
+	var all []mutate.Result
+	var found []string
+	p := parts{out: out}
+	defer p.print()
+	for _, m := range mutated {
+		err := p.run(m.name, func() error {
+			made, err := mutate.Find(m.name, m.name)
+			if err != nil {
+				return err
+			}
+			if len(made) == 0 {
+				found = append(found, "no mutant of "+m.name)
+				return nil
+			}
+			results, err := testMutants(ctx, out, made, m.tests)
+			all = append(all, results...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	found = append(found, mutate.Judge(all, explained)...)
+	slices.Sort(found)
+	return findings(found)
+}
+
+func testMutants(ctx context.Context, out io.Writer, made []mutate.Mutant, tests mutate.Tests) ([]mutate.Result, error) {
+	var results []mutate.Result
+	count := make(map[mutate.Outcome]int)
+	said := time.Now()
+	progress := func() {
+		fmt.Fprintf(out, "  %d of %d: %d killed, %d survived, %d not compiled\n", len(results), len(made),
+			count[mutate.Killed], count[mutate.Survived], count[mutate.Invalid])
+		said = time.Now()
+	}
+	err := mutate.Run(ctx, made, tests, func(r mutate.Result) {
+		results = append(results, r)
+		count[r.Outcome]++
+		if r.Outcome == mutate.Survived {
+			fmt.Fprintf(out, "  survived (line %d): %s\n", r.Line, r.ID)
+		}
+		if time.Since(said) > 15*time.Second {
+			progress()
+		}
+	})
+	progress()
+	return results, err
+}

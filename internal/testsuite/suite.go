@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ledgers are the engines' packages: they run the same tests.
+var ledgers = []twins{{
+	pkgs: [2]string{"countersign/internal/ledger/sqlite", "countersign/internal/ledger/postgres"},
+	test: "TestLedger",
+}}
+
+// test runs every test of the module under the race detector.
+func test(ctx context.Context, out io.Writer) (err error) {
+	if err := needCompiler(ctx); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "countersign-suite-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+
+	p := parts{out: out}
+	defer p.print()
+	var env []string
+	var stop func() error
+	if err := p.run("PostgreSQL", func() (err error) {
+		env, stop, err = startServer(ctx, out)
+		return err
+	}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+
+	profile := filepath.Join(folder, "profile")
+	r := newReport(out)
+	tests := p.run("tests", func() error {
+		run := goTest(ctx, r, env, "-race", "-count=1", "-timeout=15m",
+			"-coverprofile="+profile, "-coverpkg="+strings.Join(covered, ","), "./...")
+		r.summary(10)
+		return errors.Join(run, findings(r.gate(ledgers, targets)))
+	})
+	if tests != nil {
+		return tests // a profile of half a run says nothing
+	}
+	return p.run("coverage", func() error { return coverageGate(out, profile) })
+}
+
+// goTest runs go test -json with more variables in its environment and reports
+// its events as they come.
+func goTest(ctx context.Context, r *report, env []string, args ...string) error {
+	cmd := command(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(os.Environ(), env...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := make(chan []byte)
+	read := make(chan error, 2)
+	var readers sync.WaitGroup
+	readers.Go(func() { read <- sendLines(stdout, lines) })
+	readers.Go(func() { read <- sendLines(stderr, lines) })
+	go func() {
+		readers.Wait()
+		close(lines)
+	}()
+	const often = 30 * time.Second
+	ticker := time.NewTicker(often)
+	defer ticker.Stop()
+	ended := ctx.Done()
+	var late <-chan time.Time
+	for open := true; open; {
+		select {
+		case <-ended:
+			ended, late = nil, time.After(grace)
+		case <-late: // a child of a test that ignores SIGINT may hold the pipes
+			if err := killGroup(cmd); err != nil {
+				return err
+			}
+		case line, ok := <-lines:
+			if open = ok; ok {
+				r.line(line)
+			}
+		case <-ticker.C:
+			r.progress(often)
+		}
+	}
+	err = errors.Join(<-read, <-read)
+	if exit := wait(ctx, cmd); exit != nil {
+		return errors.Join(fmt.Errorf("go test: %w", exit), err)
+	}
+	return err
+}
+
+// sendLines sends every line of from, of any length, without its end.
+func sendLines(from io.Reader, lines chan<- []byte) error {
+	buffered := bufio.NewReader(from)
+	for {
+		line, err := buffered.ReadBytes('\n')
+		if len(line) > 0 {
+			lines <- bytes.TrimSuffix(line, []byte("\n"))
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// needCompiler fails when the race detector cannot be built.
+func needCompiler(ctx context.Context) error {
+	settings, err := capture(ctx, "go", "env", "CGO_ENABLED", "CC")
+	if err != nil {
+		return err
+	}
+	enabled, compiler, _ := strings.Cut(strings.TrimSpace(string(settings)), "\n")
+	if fields := strings.Fields(compiler); enabled == "1" && len(fields) > 0 {
+		if _, err := exec.LookPath(fields[0]); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the race detector needs a C compiler; on Debian: apt-get install gcc libc6-dev", errNotReady)
+}
