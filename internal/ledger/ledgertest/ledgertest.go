@@ -31,7 +31,8 @@ type Engine interface {
 	// Commit stores a Change or none of it. A Change that is not well formed
 	// ([ledger.Change.Validate]) is NotStored. A caller whose context ends while its
 	// Change is queued or being written gets Unknown with the context's error;
-	// the Change keeps its fate. A context that has ended before the call is
+	// the Change keeps its fate. NotAfter is compared with the time of the
+	// transaction, which is never before the newest event of the Change. A context that has ended before the call is
 	// NotStored.
 	Commit(ctx context.Context, c ledger.Change) ledger.Result
 	// Now returns the time that decisions and expiries are measured with.
