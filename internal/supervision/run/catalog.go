@@ -154,3 +154,12 @@ type Observation struct {
 	CapturedAt    evidence.Time `json:"capturedAt"`
 	CatalogDigest string        `json:"catalogDigest"`
 }
+
+// DecodeObserved reads the data of an observation.recorded event.
+func DecodeObserved(data []byte) (*Observed, error) {
+	var o Observed
+	if err := canon.Unmarshal(data, &o); err != nil {
+		return nil, err
+	}
+	return &o, nil
+}

@@ -147,6 +147,9 @@ func (e Receipt) apply(f *fold) {
 	if e.Result == ResultApplied {
 		f.must(e.AmountCents == x.AmountCents && f.s.Budget.Spend(e.AmountCents), "receipt-amount", "the receipt spends another amount than was reserved")
 		x.Owed = false
+		if e.OrderID != nil {
+			f.s.OrderID = e.OrderID
+		}
 		f.s.Committed = f.s.Committed || x.Class == ClassCommit
 	}
 	f.s.Observation = nil

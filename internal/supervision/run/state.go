@@ -104,6 +104,7 @@ type State struct {
 	Session       Session                    `json:"session"`
 	Verified      []string                   `json:"verified"` // postconditions seen to hold
 	Committed     bool                       `json:"committed"`
+	OrderID       *string                    `json:"orderId"` // of the applied commit
 	Turns         int64                      `json:"turns"`
 	RetryStreak   int64                      `json:"retryStreak"`
 	Refusals      int64                      `json:"refusals"`

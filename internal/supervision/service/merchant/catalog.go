@@ -1,0 +1,155 @@
+package merchant
+
+import (
+	"fmt"
+
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/money"
+	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+)
+
+// Arguments of the operations. For a hosted merchant the canonical arguments of
+// a mutation are the exact request body.
+type (
+	productArgs struct {
+		ProductID string `json:"productId"`
+	}
+	orderArgs struct {
+		OrderID string `json:"orderId"`
+	}
+	addArgs struct {
+		ProductID string `json:"productId"`
+		Quantity  int64  `json:"quantity"`
+	}
+	checkoutArgs struct {
+		CartVersion int64  `json:"cartVersion"`
+		AddressRef  string `json:"addressRef"`
+	}
+	submitArgs struct {
+		CheckoutID  string      `json:"checkoutId"`
+		CartVersion int64       `json:"cartVersion"`
+		AmountCents money.Cents `json:"amountCents"`
+		Currency    string      `json:"currency"`
+		Destination string      `json:"destination"`
+	}
+)
+
+// addresses are the synthetic addresses of the fixture.
+var addresses = []string{"addr_home", "addr_office"}
+
+func cartLine(productID string, quantity int64) string {
+	return fmt.Sprintf("cart.line:%s=%d", productID, quantity)
+}
+
+// catalog collects entries.
+type catalog struct {
+	s       *State
+	plan    service.Plan
+	entries []run.Entry
+}
+
+// Catalog lists every control that the state offers, each with its target still
+// to be named. It does not depend on the grant: what is listed but not granted
+// is for the hard checks to refuse.
+func (Adapter) Catalog(seen run.Sighting, plan service.Plan) ([]run.Entry, error) {
+	var s State
+	if err := canon.Unmarshal(seen.State, &s); err != nil {
+		return nil, err
+	}
+	c := &catalog{s: &s, plan: plan}
+	c.reads()
+	c.cart()
+	c.checkout()
+	if len(c.entries) > run.MaxEntries {
+		return nil, fmt.Errorf("merchant: the shop offers more than %d controls", run.MaxEntries)
+	}
+	return c.entries, nil
+}
+
+func (c *catalog) add(id, operation string, args any, label string, effect run.Effect, facts ...authority.Fact) *run.Entry {
+	c.entries = append(c.entries, run.Entry{
+		EntryID: id, Kind: "service", OperationID: operation, Args: canon.MustMarshal(args), Label: label, Transport: "service", Effect: effect,
+		Facts: append([]authority.Fact{{Name: "origin", Value: c.plan.Origin}}, facts...),
+	})
+	return &c.entries[len(c.entries)-1]
+}
+
+func read(postcondition string) run.Effect {
+	return run.Effect{Class: run.ClassRead, DisclosedFields: []string{}, Postconditions: []string{postcondition}}
+}
+
+func (c *catalog) reads() {
+	none := struct{}{}
+	c.add("catalog", opCatalog, none, "Read the product catalog", read("catalog.read"))
+	for _, p := range c.s.Products {
+		c.add("product:"+p.ID, opProduct, productArgs{p.ID}, "Read the page of "+p.Name, read("product.read"))
+	}
+	c.add("cart", opCart, none, "Read the cart", read("cart.read"))
+	if o := c.s.Order; o != nil {
+		c.add("order:"+o.ID, opOrder, orderArgs{o.ID}, "Read the order", read("order.read"))
+	}
+}
+
+func prepare(disclosed []string, postcondition string) run.Effect {
+	var nothing money.Cents
+	return run.Effect{Class: run.ClassPrepare, DisclosedFields: disclosed, Postconditions: []string{postcondition}, AmountCents: &nothing}
+}
+
+func (c *catalog) cart() {
+	usd := currency
+	for _, p := range c.s.Products {
+		for n := int64(1); n <= maxQuantity; n++ {
+			after := c.s.quantity(p.ID) + n
+			if after > maxQuantity {
+				break
+			}
+			e := c.add(fmt.Sprintf("add:%s:%d", p.ID, n), opAdd, addArgs{p.ID, n}, fmt.Sprintf("Add %d x %s to the cart", n, p.Name),
+				prepare([]string{"productId", "quantity"}, cartLine(p.ID, after)), authority.Fact{Name: "productId", Value: p.ID}, authority.Fact{Name: "quantity", Value: fmt.Sprint(after)})
+			e.Currency = &usd
+		}
+		if c.s.quantity(p.ID) > 0 {
+			e := c.add("remove:"+p.ID, opRemove, productArgs{p.ID}, "Remove "+p.Name+" from the cart", prepare([]string{"productId"}, cartLine(p.ID, 0)))
+			e.Currency = &usd
+		}
+	}
+}
+
+// lines are the facts of everything that is in the cart.
+func (c *catalog) lines() []authority.Fact {
+	var facts []authority.Fact
+	for _, line := range c.s.Cart.Lines {
+		facts = append(facts, authority.Fact{Name: "productId", Value: line.ProductID}, authority.Fact{Name: "quantity", Value: fmt.Sprint(line.Quantity)})
+	}
+	return facts
+}
+
+func (c *catalog) checkout() {
+	total, ok := c.s.total()
+	if len(c.s.Cart.Lines) == 0 || !ok {
+		return
+	}
+	usd := currency
+	for _, address := range addresses {
+		facts := append(c.lines(), authority.Fact{Name: "addressRef", Value: address}, authority.Fact{Name: "totalCents", Value: total.String()})
+		e := c.add("checkout:"+address, opCheckout, checkoutArgs{c.s.Cart.Version, address}, "Prepare the checkout to "+address,
+			prepare([]string{"addressRef"}, "checkout.prepared"), facts...)
+		e.Currency, e.Destination, e.FitCents = &usd, &address, &total
+	}
+	if o := c.s.offer(); o != nil && c.plan.ProposalID != nil {
+		c.submit(o)
+	}
+}
+
+func (c *catalog) submit(o *run.Offer) {
+	usd, check := currency, c.s.Checkout
+	effect := run.Effect{
+		Class: run.ClassCommit, DisclosedFields: []string{"addressRef", "totalCents"}, Postconditions: []string{"order.confirmed", "order.total_matches"},
+		AmountCents: &o.AmountCents, TransactionProposalID: c.plan.ProposalID,
+	}
+	facts := append(c.lines(), authority.Fact{Name: "addressRef", Value: o.Destination}, authority.Fact{Name: "totalCents", Value: o.AmountCents.String()})
+	e := c.add("submit:"+check.ID, opSubmit, submitArgs{check.ID, check.CartVersion, o.AmountCents, currency, o.Destination},
+		"Submit the checkout for "+o.AmountCents.Format(currency), effect, facts...)
+	e.Currency, e.Destination = &usd, &o.Destination
+}

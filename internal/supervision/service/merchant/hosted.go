@@ -1,0 +1,117 @@
+package merchant
+
+import (
+	"fmt"
+	"net/url"
+
+	"countersign/evidence"
+	"countersign/internal/canon"
+	"countersign/internal/money"
+	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+)
+
+// Request is the HTTP request that an operation is at a hosted shop. The body of
+// a mutation is its canonical arguments.
+func (Adapter) Request(p service.Promise) (service.Request, error) {
+	get := func(path string) (service.Request, error) { return service.Request{Method: "GET", Path: path}, nil }
+	post := func(path string) (service.Request, error) {
+		return service.Request{Method: "POST", Path: path, Body: p.Args}, nil
+	}
+	switch p.Operation {
+	case opCatalog:
+		return get("/api/catalog")
+	case opCart:
+		return get("/api/cart")
+	case opProduct:
+		var args productArgs
+		if err := service.Args(p.Args, &args); err != nil {
+			return service.Request{}, err
+		}
+		return get("/api/products/" + url.PathEscape(args.ProductID))
+	case opOrder:
+		var args orderArgs
+		if err := service.Args(p.Args, &args); err != nil {
+			return service.Request{}, err
+		}
+		return get("/api/orders/" + url.PathEscape(args.OrderID))
+	case opAdd:
+		return post("/api/cart/items")
+	case opRemove:
+		return post("/api/cart/items/remove")
+	case opCheckout:
+		return post("/api/checkouts")
+	case opSubmit:
+		return post("/api/orders")
+	}
+	return service.Request{}, fmt.Errorf("merchant: there is no operation %s", p.Operation)
+}
+
+// Reads are the requests that together show the trusted state of a hosted shop.
+func (Adapter) Reads(orderID *string) []service.Request {
+	reads := []service.Request{{Method: "GET", Path: "/api/catalog"}, {Method: "GET", Path: "/api/cart"}}
+	if orderID != nil {
+		reads = append(reads, service.Request{Method: "GET", Path: "/api/orders/" + url.PathEscape(*orderID)})
+	}
+	return reads
+}
+
+// SeeHosted makes a sighting of the answers to Reads, in their order. Members
+// that the shop sends beyond those it needs are passed over.
+func (Adapter) SeeHosted(bodies [][]byte, view *string) (run.Sighting, error) {
+	var catalog struct {
+		Products []struct {
+			ID         string      `json:"productId"`
+			Name       string      `json:"name"`
+			Maker      string      `json:"maker"`
+			PriceCents money.Cents `json:"priceCents"`
+			Currency   string      `json:"currency"`
+		} `json:"products"`
+		ShippingCents money.Cents `json:"shippingCents"`
+	}
+	type wireCheckout struct {
+		ID          string      `json:"checkoutId"`
+		CartVersion int64       `json:"cartVersion"`
+		AddressRef  string      `json:"addressRef"`
+		TotalCents  money.Cents `json:"totalCents"`
+		Currency    string      `json:"currency"`
+		ExpiresAt   string      `json:"expiresAt"`
+	}
+	var cart struct {
+		Version  int64         `json:"cartVersion"`
+		Lines    []Line        `json:"lines"`
+		Checkout *wireCheckout `json:"checkout"`
+	}
+	if len(bodies) < 2 {
+		return run.Sighting{}, fmt.Errorf("merchant: the shop showed neither catalog nor cart")
+	}
+	if err := canon.Decode(bodies[0], &catalog); err != nil {
+		return run.Sighting{}, fmt.Errorf("merchant: the shop's catalog: %w", err)
+	}
+	if err := canon.Decode(bodies[1], &cart); err != nil {
+		return run.Sighting{}, fmt.Errorf("merchant: the shop's cart: %w", err)
+	}
+	s := State{ShippingCents: catalog.ShippingCents, Cart: Cart{cart.Version, cart.Lines}}
+	for _, p := range catalog.Products {
+		if p.Currency != currency {
+			return run.Sighting{}, fmt.Errorf("merchant: the shop sells in another currency")
+		}
+		s.Products = append(s.Products, Product{p.ID, p.Name, p.Maker, p.PriceCents})
+	}
+	if c := cart.Checkout; c != nil {
+		expires, err := evidence.ParseTime(c.ExpiresAt)
+		if err != nil || c.Currency != currency {
+			return run.Sighting{}, fmt.Errorf("merchant: the shop's checkout is unreadable")
+		}
+		at := evidence.TimeOf(expires)
+		s.Checkout = &Checkout{c.ID, c.CartVersion, c.AddressRef, c.TotalCents, &at}
+	}
+	if len(bodies) > 2 {
+		var order Order
+		if err := canon.Decode(bodies[2], &order); err != nil {
+			return run.Sighting{}, fmt.Errorf("merchant: the shop's order: %w", err)
+		}
+		s.Order = &order
+	}
+	return s.sighting(view), nil
+}
