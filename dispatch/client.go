@@ -1,0 +1,118 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+// SendTimeout ends an attempt, connecting and reading the answer included.
+const SendTimeout = 8 * time.Second
+
+// MaxAnswer is the largest answer body that [Client.Send] accepts, in bytes.
+const MaxAnswer = 1 << 20
+
+// ErrNotConnected is the cause of an attempt that failed before there was a
+// connection: no byte of the request left, so it had no effect.
+var ErrNotConnected = errors.New("dispatch: never connected")
+
+// Client sends requests to a shop, each exactly once. It never retries, follows
+// no redirect, uses no proxy, keeps no connection and no cookie. It is safe for
+// concurrent use.
+type Client struct{ transport *http.Transport }
+
+// NewClient returns a client. roots, when not nil, is the TLS configuration for
+// shops with a private authority.
+func NewClient(roots *tls.Config) *Client {
+	var http1 http.Protocols
+	http1.SetHTTP1(true)
+	return &Client{&http.Transport{
+		// A kept connection that the shop has closed makes net/http send a request
+		// again by itself when it thinks that is safe. A new connection for each
+		// request leaves nothing to retry.
+		DisableKeepAlives:      true,
+		Protocols:              &http1,
+		Proxy:                  nil,
+		DisableCompression:     true, // rh is over the bytes the shop wrote
+		MaxResponseHeaderBytes: 64 << 10,
+		DialContext:            (&net.Dialer{}).DialContext,
+		TLSClientConfig:        roots,
+	}}
+}
+
+// Request is what [Client.Send] sends. Body is the exact bytes that the permit is
+// over; it is not changed while Send runs.
+type Request struct {
+	Method string
+	URL    string // absolute, http or https
+	Body   []byte // JSON; nil for a read
+	Permit string // compact JWS; empty for a read
+	Cookie string // Cookie header value; empty for none
+}
+
+// Send sends req once and returns the shop's answer, whatever its status. It ends
+// after [SendTimeout] or with ctx. An error that is [ErrNotConnected] says that
+// nothing left; after any other error the request may have had its effect.
+func (c *Client) Send(ctx context.Context, req Request) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, SendTimeout)
+	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	httpReq, err := c.request(ctx, req)
+	if err != nil {
+		return Answer{}, fmt.Errorf("%w: %w", ErrNotConnected, err)
+	}
+	// RoundTrip, not http.Client: redirects are answers here.
+	resp, err := c.transport.RoundTrip(httpReq)
+	if err != nil {
+		if !connected.Load() {
+			return Answer{}, fmt.Errorf("%w: %w", ErrNotConnected, err)
+		}
+		return Answer{}, fmt.Errorf("dispatch: sent, no answer: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+	if err != nil {
+		return Answer{}, fmt.Errorf("dispatch: sent, answer cut: %w", err)
+	}
+	if len(body) > MaxAnswer {
+		return Answer{}, fmt.Errorf("dispatch: sent, answer over %d bytes", MaxAnswer)
+	}
+	a := Answer{Status: resp.StatusCode, Body: body, SetCookie: resp.Header.Values("Set-Cookie")}
+	if receipts := resp.Header.Values(ReceiptHeader); len(receipts) == 1 {
+		a.Receipt = receipts[0]
+	}
+	return a, nil
+}
+
+func (c *Client) request(ctx context.Context, req Request) (*http.Request, error) {
+	var body io.Reader
+	if req.Body != nil {
+		body = bytes.NewReader(req.Body)
+	}
+	r, err := http.NewRequestWithContext(ctx, req.Method, req.URL, body)
+	if err != nil {
+		return nil, err
+	}
+	r.GetBody = nil // net/http cannot send a body again that it cannot get again
+	if req.Body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if req.Permit != "" {
+		r.Header.Set(PermitHeader, req.Permit)
+	}
+	if req.Cookie != "" {
+		r.Header.Set("Cookie", req.Cookie)
+	}
+	return r, nil
+}
