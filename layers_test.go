@@ -38,7 +38,7 @@ var rings = [][]string{
 	{
 		"internal/ledger", "internal/ledger/sqlite", "internal/ledger/postgres",
 		"internal/keys",
-		"internal/supervision/model",
+		"internal/supervision/model/replay",
 		"internal/supervision/service", "internal/supervision/service/merchant",
 	},
 	{"internal/supervision/gateway", "internal/identity"},
@@ -50,13 +50,14 @@ var rings = [][]string{
 
 // withinRing lists the imports between packages of one ring, with the reason.
 var withinRing = map[string][]string{
+	"dispatch":                 {"evidence"},              // a JWS kid is evidence.KeyID
 	"internal/supervision/run": {"internal/authority"},    // a run's state holds grants, permits and a budget
 	"internal/channel/owner":   {"internal/channel/edge"}, // strict JSON and the one error table
 	"internal/channel/agent":   {"internal/channel/edge"},
 }
 
 // support is what only tests and the development commands use. It may import
-// anything; the product may not import it.
+// anything, its lines count as test lines, and the product may not import it.
 var support = []string{
 	"internal/pgtest",
 	"internal/ledger/ledgertest",
@@ -148,7 +149,7 @@ var rules = []rule{
 		bites: imports("internal/channel/owner",
 			"countersign/internal/ledger",
 			"countersign/internal/ledger/sqlite",
-			"countersign/internal/supervision/model",
+			"countersign/internal/supervision/model/replay",
 			"countersign/internal/supervision/service",
 			"countersign/internal/supervision/service/merchant"),
 	},
@@ -276,6 +277,9 @@ func unknown(p pkg) []string {
 }
 
 func outward(p pkg) (found []string) {
+	if slices.Contains(support, p.path) {
+		return nil
+	}
 	for _, i := range p.ours() {
 		if from, to := ring(p.path), ring(i); from >= 0 && to > from || isParent(p.path, i) {
 			found = append(found, "imports "+i+" of an outer ring")
@@ -372,7 +376,7 @@ func testSupport(p pkg) (found []string) {
 }
 
 func oversized(p pkg) []string {
-	if p.lines <= maxLines {
+	if p.lines <= maxLines || slices.Contains(support, p.path) {
 		return nil
 	}
 	return []string{fmt.Sprintf("has %d non-test lines, at most %d are allowed", p.lines, maxLines)}
