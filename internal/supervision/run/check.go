@@ -217,14 +217,20 @@ func (x *reviewing) proposal() string {
 	if (named == nil) != (offered == nil) || named != nil && *named != *offered {
 		return authority.EffectMismatch
 	}
-	if x.entry.Effect.Class != ClassCommit {
-		return ""
-	}
-	p := x.s.Proposal
-	if named == nil || p == nil || p.ID != *named || p.OperationID != x.entry.OperationID || p.StateRevision != x.s.StateRevision || !p.Live(x.now) {
+	commits := x.entry.Effect.Class == ClassCommit
+	if commits != (named != nil) || commits && !x.prepared(*named) {
 		return authority.EffectMismatch
 	}
 	return ""
+}
+
+// prepared reports whether the id names the proposal that stands now, and the
+// entry commits exactly that.
+func (x *reviewing) prepared(id string) bool {
+	p, e := x.s.Proposal, x.entry
+	return p != nil && p.ID == id && p.StateRevision == x.s.StateRevision && p.Live(x.now) &&
+		p.OperationID == e.OperationID && p.AmountCents == e.Amount() &&
+		e.Destination != nil && p.Destination == *e.Destination && e.Currency != nil && p.Currency == *e.Currency
 }
 
 func (x *reviewing) budget() string {

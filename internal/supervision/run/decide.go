@@ -118,7 +118,6 @@ func (d *Deciding) fateOf(permitID string) *Fate {
 }
 
 func (d *Deciding) pause(reason, source string) {
-	d.revokePermit(CauseState)
 	d.emit(&Paused{*d.s.newStop(reason, source, d.fresh.ID())})
 }
 
@@ -214,10 +213,11 @@ func (d *Deciding) DispatchSession(executionID, sessionID, effectDigest string, 
 	d.out.Freezable = true
 }
 
-// OpenSession emits the store's receipt for the hosted session.
+// OpenSession emits the store's receipt for the hosted session, also when the
+// run has ended meanwhile.
 func (d *Deciding) OpenSession(receipt string) *authority.Denial {
 	h := d.s.Hosted
-	if d.s.Status != StatusCreated || h == nil || h.Phase != SessionDispatched {
+	if h == nil || h.Phase != SessionDispatched {
 		return notReady(d.s)
 	}
 	d.emit(&HostedSessionEvent{Phase: SessionOpened, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, Receipt: &receipt})
@@ -232,7 +232,7 @@ func (d *Deciding) Fail(reason string) {
 	if h := d.s.Hosted; h != nil && h.Phase == SessionDispatched {
 		d.emit(&HostedSessionEvent{Phase: SessionFailed, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, ReasonCode: &reason})
 	}
-	d.emit(&Failed{*d.s.newStop(reason, SourceHosted, d.fresh.ID())})
+	d.emit(&Failed{*d.s.newStop(reason, SourceRuntime, d.fresh.ID())})
 }
 
 // Initialize emits run.initialized.
@@ -242,6 +242,9 @@ func (d *Deciding) Initialize() { d.emit(&Initialized{}) }
 func (d *Deciding) IssueSession(origin string) *authority.Denial {
 	if d.s.Terminal() || d.s.Status == StatusCreated {
 		return notReady(d.s)
+	}
+	if d.now >= d.s.grantsEnd() {
+		return &authority.Denial{Reason: authority.GrantExpired, Detail: "The grant has expired; a new run is needed."}
 	}
 	d.emit(&SessionIssued{d.s.Session.Generation + 1, d.s.grantsEnd(), origin})
 	return nil
@@ -256,8 +259,8 @@ func (d *Deciding) Revoke() *authority.Denial {
 	if d.s.Terminal() {
 		return notReady(d.s)
 	}
-	d.revokePermit(CauseOwner)
 	stop := d.s.newStop(authority.OwnerRevoked, SourceOwner, d.fresh.ID())
+	d.revokePermit(CauseOwner)
 	d.revokeGrants(CauseOwner)
 	d.emit(&Revoked{"owner", *stop})
 	return nil

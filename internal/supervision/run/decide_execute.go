@@ -114,8 +114,6 @@ func (d *Deciding) recheck(p *Permit, entry *Entry) *authority.Denial {
 	switch {
 	case s.Status != StatusReady:
 		return notReady(s)
-	case !p.Live(d.now):
-		return &authority.Denial{Reason: authority.PermitExpired, Detail: "The permit has expired; send a new report."}
 	case g == nil || !g.Live(d.now):
 		return &authority.Denial{Reason: authority.GrantExpired, Detail: "The grant has expired; a new run is needed."}
 	case !g.UsesLeft(b.OperationID, s.Used[g.ID]):
@@ -196,7 +194,7 @@ func (d *Deciding) notApplied(cause string) {
 	case x.Class == ClassRead:
 		d.emit(&Resumed{"attempt_ended"})
 	default:
-		d.pause(authority.ExecutionNotApplied, SourceHosted)
+		d.pause(authority.ExecutionNotApplied, SourceRuntime)
 	}
 }
 
@@ -230,8 +228,11 @@ func (d *Deciding) unconfirmed(cause string) {
 // Void records that an intent was stored and nothing was sent.
 func (d *Deciding) Void(executionID, cause, reason string) *authority.Denial {
 	x, denial := d.awaiting(executionID)
-	if denial != nil {
+	switch {
+	case denial != nil:
 		return denial
+	case x.State == ExecutionUnconfirmed:
+		return unresolved()
 	}
 	d.emit(&Voided{x.ID, cause, reason, x.AmountCents})
 	d.emit(&PermitVoided{x.PermitID, x.ID, cause})

@@ -97,8 +97,10 @@ func (d *Deciding) Plan(s Sighting) Plan {
 
 // Observe records a sighting with its catalog and completes the run when that
 // was the last thing to see. seen holds the promised postconditions of a
-// receipted execution and is nil when none waits for verification.
+// receipted execution and is nil when none waits for verification. A permit that
+// was live until now rests on the former observation and is revoked.
 func (d *Deciding) Observe(p Plan, s Sighting, catalog []Entry, seen []Postcondition) {
+	d.revokePermit(CauseState)
 	mismatch := false
 	if x := d.s.Execution; x != nil && x.State == ExecutionReceipted && !x.Owed {
 		if allHold(seen) {

@@ -25,7 +25,6 @@ func (e Claimed) apply(f *fold) {
 	}
 	b := p.Bindings
 	f.must(p.Live(f.now), "claim-expired", "the permit has expired")
-	f.must(!f.s.Unresolved(), "claim-unresolved", "an effect is unresolved")
 	o := f.s.Observation
 	f.must(o != nil && o.ID == b.ObservationID && b.DocumentEpoch == f.s.DocumentEpoch && b.StateRevision == f.s.StateRevision && b.Goal == f.s.GoalDigest, "claim-stale", "observation, state or goal moved on since the permit was issued")
 	g := f.s.grant(b.GrantID)
@@ -39,7 +38,7 @@ func (e Claimed) apply(f *fold) {
 	f.s.use(b.GrantID, b.OperationID, 1)
 	f.s.Execution = &Execution{
 		ID: e.ExecutionID, PermitID: p.ID, TurnID: b.TurnID, GrantID: b.GrantID, OperationID: b.OperationID,
-		Class: p.Class, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents, State: "claimed", Owed: true,
+		Class: p.Class, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents, State: executionClaimed, Sequence: f.sequence, Owed: true,
 	}
 	f.s.Permit = nil
 }
@@ -65,11 +64,11 @@ func (Dispatched) eventType() string { return "execution.dispatched" }
 
 func (e Dispatched) apply(f *fold) {
 	x := f.s.Execution
-	claimed := x != nil && x.ID == e.ExecutionID && x.PermitID == e.PermitID && x.State == "claimed" && f.s.UpdatedAt == f.now
+	f.must(!f.s.Terminal(), "dispatch-after-end", "nothing is dispatched after the run ended")
+	claimed := x != nil && x.ID == e.ExecutionID && x.PermitID == e.PermitID && x.State == executionClaimed && x.Sequence == f.sequence-1 && f.s.UpdatedAt == f.now
 	if !f.must(claimed, "dispatch-without-claim", "an execution is dispatched in the commit that claimed its permit") {
 		return
 	}
-	f.must(!f.s.Terminal(), "dispatch-after-end", "nothing is dispatched after the run ended")
 	f.must(e.TurnID == x.TurnID && e.OperationID == x.OperationID && e.Class == x.Class && e.EffectDigest == x.EffectDigest && e.AmountCents == x.AmountCents, "dispatch-effect", "what is dispatched is not what was permitted")
 	hosted := f.s.Config.Target == TargetHosted && e.Class != ClassRead
 	f.must(hosted == (e.Dispatch != nil), "dispatch-target", "a hosted mutation names its dispatch permit, anything else names none")
@@ -144,6 +143,7 @@ func (e Receipt) apply(f *fold) {
 	f.must(e.Kind == want && (e.Kind != ReceiptHosted || x.Hosted), "receipt-kind", "the receipt is not of the kind that the target demands")
 	f.must(e.Result == ResultApplied || e.Result == ResultRefused, "receipt-result", "a receipt says applied or refused")
 	x.State, x.OrderID = ExecutionReceipted, e.OrderID
+	f.must(e.Result == ResultApplied || e.AmountCents == 0, "receipt-amount", "a refusal costs nothing")
 	if e.Result == ResultApplied {
 		f.must(e.AmountCents == x.AmountCents && f.s.Budget.Spend(e.AmountCents), "receipt-amount", "the receipt spends another amount than was reserved")
 		x.Owed = false
@@ -248,10 +248,10 @@ func (e NotApplied) apply(f *fold) {
 	if x == nil {
 		return
 	}
-	definite := x.Dispatch == nil || x.Hosted // a hosted mutation needs the store's word
-	f.must(definite && x.Owed, "not-applied-guess", "nothing shows that the execution had no effect")
+	definite := x.Dispatch == nil || x.State == ExecutionReceipted // a hosted mutation needs the store's word
+	f.must(definite, "not-applied-guess", "nothing shows that the execution had no effect")
 	f.release(x, e.ReleasedCents)
-	x.State = ExecutionNotApplied
+	x.State, f.s.Observation = ExecutionNotApplied, nil
 	f.settled("observing")
 }
 
@@ -276,7 +276,7 @@ func (e Unconfirmed) apply(f *fold) {
 	if x == nil {
 		return
 	}
-	f.must(x.Dispatch != nil, "unconfirmed-kind", "only a hosted mutation can be unconfirmed")
+	f.must(x.Dispatch != nil && !x.Hosted, "unconfirmed-kind", "only a hosted mutation without a receipt can be unconfirmed")
 	x.State = ExecutionUnconfirmed
 	f.settled("reconciling")
 }
@@ -296,6 +296,7 @@ func (e Voided) apply(f *fold) {
 	if x == nil {
 		return
 	}
+	f.must(!x.Hosted, "voided-receipted", "what the store gave a receipt for was sent")
 	f.release(x, e.ReleasedCents)
 	x.State = ExecutionVoided
 	f.settled("observing")

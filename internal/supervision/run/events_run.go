@@ -39,7 +39,6 @@ type Created struct {
 func (Created) eventType() string { return "run.created" }
 
 func (e Created) apply(f *fold) {
-	f.must(f.sequence == 1, "created-twice", "run.created stands only at the beginning")
 	f.must(e.Subject.Format == Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
 	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
 	f.must(e.GoalDigest == GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
@@ -111,16 +110,19 @@ const (
 func (HostedSessionEvent) eventType() string { return "hosted.session" }
 
 func (e HostedSessionEvent) apply(f *fold) {
-	f.status("session-after-start", StatusCreated)
 	switch h := f.s.Hosted; e.Phase {
 	case SessionDispatched:
-		f.must(h == nil && f.s.Config.Target == TargetHosted && e.Dispatch != nil && e.Lease != nil && len(f.s.Grants) > 0, "session-intent", "a hosted session is dispatched once, for a hosted run with a grant")
-		h = &HostedSession{ID: e.SessionID, ExecutionID: e.ExecutionID, Phase: e.Phase, EffectHash: e.EffectDigest}
-		if e.Dispatch != nil {
-			h.Dispatch = *e.Dispatch
+		f.status("session-after-start", StatusCreated)
+		lawful := h == nil && f.s.Config.Target == TargetHosted && e.Dispatch != nil && e.Lease != nil && len(f.s.Grants) > 0
+		if !f.must(lawful, "session-intent", "a hosted session is dispatched once, for a hosted run with a grant") {
+			return
 		}
-		f.s.Hosted, f.s.Lease = h, e.Lease
-	case SessionOpened, SessionFailed:
+		f.must(f.s.StoreOrigin != nil && e.Dispatch.Audience == *f.s.StoreOrigin && e.Dispatch.SessionID == e.SessionID, "dispatch-audience", "the dispatch is not for the run's store and session")
+		f.must(e.Lease.Until <= f.now.Add(LeaseLife), "lease", "a lease lasts at most 10 s")
+		f.s.Hosted = &HostedSession{ID: e.SessionID, ExecutionID: e.ExecutionID, Phase: e.Phase, Dispatch: *e.Dispatch, EffectHash: e.EffectDigest}
+		lease := *e.Lease
+		f.s.Lease = &lease
+	case SessionOpened, SessionFailed: // in any status: what came of a dispatch is always recorded
 		lawful := h != nil && h.Phase == SessionDispatched && h.ExecutionID == e.ExecutionID && h.ID == e.SessionID && (e.Phase == SessionFailed || e.Receipt != nil)
 		if f.must(lawful, "session-without-intent", "the outcome of a hosted session that was not dispatched") {
 			h.Phase = e.Phase
@@ -207,7 +209,8 @@ func (Paused) eventType() string { return "run.paused" }
 func (e Paused) apply(f *fold) {
 	f.status("paused-status", StatusReady, StatusRunning)
 	f.must(f.s.Permit == nil, "paused-with-permit", "a run does not pause with a live permit")
-	f.must(stops[e.Stop.ReasonCode].category == e.Stop.Category && e.Stop.Category != "" && e.Stop.Version == StopVersion, "stop-table", "the stop is not one of the table")
+	f.tabled(e.Stop)
+	f.must(e.Stop.Category != CategoryTerminal, "stop-table", "a terminal reason ends the run")
 	stop := e.Stop
 	f.s.Status, f.s.Stage, f.s.Stop, f.s.Lease = StatusPaused, "awaiting_owner", &stop, nil
 }
@@ -236,7 +239,9 @@ func (e Completed) apply(f *fold) {
 	f.status("completed-status", StatusReady)
 	f.must(f.s.Position() == "done", "completed-early", "a workflow postcondition is not verified")
 	f.must(f.s.Committed, "completed-without-receipt", "the receipt that the target demands is missing")
-	f.must(!f.s.Unresolved() && f.s.Permit == nil, "completed-unresolved", "a permit or an effect is still open")
+	f.must(f.s.Permit == nil, "completed-with-permit", "a permit is still live")
+	f.must(f.s.Observation != nil, "completed-unobserved", "no fresh observation follows the last receipt")
+	f.execution(e.ExecutionID, "completed-unverified", ExecutionVerified)
 	f.s.Status, f.s.Stage = StatusCompleted, "done"
 }
 
@@ -275,6 +280,7 @@ func (f *fold) end(lawful bool, status string, stop Stop) {
 	f.must(!f.s.Terminal(), "ended-twice", "the run has ended already")
 	f.must(lawful, "revoked-by", "only an owner revokes")
 	f.must(f.s.Permit == nil, "ended-with-permit", "unused permits are revoked before a run ends")
+	f.tabled(stop)
 	f.s.Status, f.s.Stage, f.s.Stop = status, "done", &stop
 	if x := f.s.Execution; x == nil || x.State != ExecutionDispatched {
 		f.s.Lease = nil // else the lease tells when the dispatch becomes unconfirmed

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"slices"
-
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/money"
@@ -79,7 +77,9 @@ func (Proposed) eventType() string { return "turn.proposed" }
 func (e Proposed) apply(f *fold) {
 	f.status("turn-status", StatusReady)
 	f.must(f.s.Permit == nil, "turn-under-permit", "no report is accepted while a permit is outstanding")
-	f.must(!f.s.Unresolved(), "turn-unresolved", "no report is accepted while an effect is unresolved")
+	x := f.s.Execution
+	f.must(x == nil || x.State != ExecutionMismatch, "turn-unresolved", "no report is accepted after a mismatch")
+	f.must(!f.s.stopped(), "turn-after-stop", "the run went on although the last decision stopped it")
 	f.must(e.ReportDigest == authority.Digest(authority.DomainReport, e.Report), "report-digest", "reportDigest is not the digest of the report")
 	f.s.Turns++
 	f.must(f.s.Turns <= MaxTurns, "turn-limit", "a run has at most 500 turns")
@@ -131,16 +131,13 @@ func (e Checked) apply(f *fold) {
 	if !f.must(t != nil && t.ID == e.TurnID && t.Phase == turnProposed, "checked-without-turn", "the checks are not of the turn that was just proposed") {
 		return
 	}
-	failed := slices.ContainsFunc(e.Findings, func(x Finding) bool { return x.Result == CheckFailed })
-	f.must(failed == (e.Verdict == Pause) && failed == (e.ReasonCode != nil), "checked-verdict", "the verdict does not follow from the findings")
-	f.must(len(e.Findings) == len(checks), "checked-incomplete", "not every hard check was applied")
-	t.Phase, t.Passed = turnChecked, !failed
+	t.Phase, t.Passed = turnChecked, e.ReasonCode == nil
 	if e.EntryID != nil && e.GrantID != nil && e.EffectDigest != nil && e.ActionDigest != nil && e.AmountCents != nil {
 		t.EntryID, t.GrantID, t.EffectDigest, t.ActionDigest, t.AmountCents = *e.EntryID, *e.GrantID, *e.EffectDigest, *e.ActionDigest, *e.AmountCents
 	} else {
-		f.must(failed, "checked-incomplete", "checks passed without an entry and a grant")
+		f.must(!t.Passed, "checked-incomplete", "checks passed without an entry and a grant")
 	}
-	if failed && e.ReasonCode != nil {
+	if !t.Passed {
 		f.s.countRetry(*e.ReasonCode)
 		f.s.Decision = &Decision{TurnID: e.TurnID, Verdict: Pause, ReasonCode: *e.ReasonCode, Provenance: ByHardPolicy}
 	}
@@ -175,7 +172,7 @@ func (e Decided) apply(f *fold) {
 	if !f.must(t != nil && t.ID == e.TurnID && t.Phase == turnChecked && t.Passed, "guardian-without-checks", "the guardian is asked only when every hard check passed") {
 		return
 	}
-	f.must(slices.Contains([]string{Allow, Pause, Terminate}, e.Decision), "guardian-verdict", "the guardian answers ALLOW, PAUSE or TERMINATE")
+	f.must(lawfulVerdict(e.Decision, e.ReasonCode), "guardian-verdict", "this is no verdict that a guardian can give")
 	t.Phase, t.Allowed = turnDecided, e.Decision == Allow
 	if t.Allowed {
 		f.s.RetryStreak = 0
@@ -199,7 +196,7 @@ func (Issued) eventType() string { return "permit.issued" }
 func (e Issued) apply(f *fold) {
 	t, b := f.s.Turn, e.Permit.Bindings
 	f.status("permit-status", StatusReady)
-	f.must(f.s.Permit == nil && !f.s.Unresolved(), "permit-outstanding", "at most one permit is open")
+	f.must(f.s.Permit == nil, "permit-outstanding", "at most one permit is open")
 	if !f.must(t != nil && t.Phase == turnDecided && t.Allowed && t.ID == b.TurnID, "permit-without-allow", "no ALLOW stands behind the permit") {
 		return
 	}
@@ -260,6 +257,7 @@ func (ProposalPrepared) eventType() string { return "proposal.prepared" }
 
 func (e ProposalPrepared) apply(f *fold) {
 	p := e.Proposal
+	f.status("proposal-status", StatusCreated, StatusReady, StatusRunning)
 	f.must(f.s.Proposal == nil, "proposal-twice", "the former proposal was not voided")
 	f.must(p.ExpiresAt > f.now && p.ExpiresAt <= f.now.Add(ProposalLife), "proposal-life", "a proposal lives at most 10 minutes")
 	f.must(p.TermsDigest == f.s.TermsDigest, "proposal-terms", "the proposal is for other terms")

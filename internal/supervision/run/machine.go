@@ -46,8 +46,15 @@ func (f *fold) must(lawful bool, rule, detail string) bool {
 
 // run folds b as the event after the newest.
 func (f *fold) run(b body) {
-	f.must(f.s.Machine != 0 || f.sequence == 1, "first-event", "the chain does not begin with run.created")
+	_, created := b.(*Created)
+	if !f.must(created == (f.sequence == 1) && created == (f.s.Machine == 0), "first-event", "run.created stands exactly at the beginning") && created {
+		return // it would wipe out what the chain has come to
+	}
+	f.must(f.now >= f.s.UpdatedAt, "time-order", "the event is older than the one before it")
 	f.must(f.sequence <= MaxEvents, "event-limit", "the chain holds more events than a run may have")
+	_, dispatched := b.(*Dispatched)
+	x := f.s.Execution
+	f.must(dispatched || x == nil || x.State != executionClaimed || x.Sequence != f.sequence-1, "claim-without-dispatch", "the claim of a permit is not followed by its intent")
 	b.apply(f)
 	f.s.Events, f.s.UpdatedAt = f.sequence, f.now
 	used, ok := f.s.Budget.Spent.Add(f.s.Budget.Reserved)

@@ -25,6 +25,7 @@ const (
 
 // States of an execution.
 const (
+	executionClaimed     = "claimed" // only between two events of one commit
 	ExecutionDispatched  = "dispatched"
 	ExecutionReceipted   = "receipted"
 	ExecutionVerified    = "verified"
@@ -261,6 +262,13 @@ func (s *State) Terminal() bool {
 // Unresolved reports whether an effect of the run is not known yet.
 func (s *State) Unresolved() bool {
 	return s.Execution != nil && (s.Execution.State == ExecutionDispatched || s.Execution.State == ExecutionUnconfirmed)
+}
+
+// stopped reports whether the last decision was one after which a run does not
+// go on by itself: a TERMINATE, or a PAUSE that is not for another try.
+func (s *State) stopped() bool {
+	d := s.Decision
+	return d != nil && (d.Verdict == Terminate || d.Verdict == Pause && (Category(d.ReasonCode) != CategoryRetry || s.RetryStreak >= MaxRetryStreak))
 }
 
 // Position names the first workflow step that is not closed, or "done".

@@ -86,6 +86,12 @@ var stops = map[string]stopKind{
 // Category returns the category of a reason, or "" when it stops nothing.
 func Category(reason string) string { return stops[reason].category }
 
+// tabled requires that a stop says of its reason what the table says.
+func (f *fold) tabled(stop Stop) {
+	kind, known := stops[stop.ReasonCode]
+	f.must(known && stop.Version == StopVersion && stop.Category == kind.category && stop.Recovery == kind.recovery, "stop-table", "the stop is not one of the table")
+}
+
 // newStop classifies a reason.
 func (s *State) newStop(reason, source, attemptID string) *Stop {
 	kind := stops[reason]
@@ -103,7 +109,11 @@ func (s *State) newStop(reason, source, attemptID string) *Stop {
 	case e != nil && (e.State == ExecutionReceipted || e.State == ExecutionMismatch):
 		stop.Dispatch = "receipted"
 	case s.Permit != nil:
-		stop.Dispatch = "permitted"
+		stop.Dispatch = "permitted" // it is revoked together with the stop
 	}
 	return stop
 }
+
+// Message is the fixed sentence of a reason, or "" for a reason that is none of
+// the table.
+func Message(reason string) string { return stops[reason].message }
