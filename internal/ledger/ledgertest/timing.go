@@ -179,7 +179,13 @@ func freezeRound(ctx context.Context, engines []Engine, workspace string) error 
 			}
 		})
 	}
-	<-warmed
+	select {
+	case <-warmed:
+	case err := <-errs:
+		frozen.Store(true) // nothing is frozen: ends the claimers that are left
+		wg.Wait()
+		return err
+	}
 	if err := freeze(ctx, engines[0], workspace, true); err != nil {
 		return err
 	}

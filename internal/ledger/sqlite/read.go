@@ -20,8 +20,9 @@ const (
 
 const (
 	subjectColumns = `s.workspace, s.kind, s.id, s.revision, s.sequence, s.head, s.state, s.due, s.updated`
-	readSubject    = `SELECT ` + subjectColumns + ` FROM subjects s WHERE workspace = ? AND kind = ? AND id = ?`
-	readEvents     = `SELECT sequence, id, type, data, timestamp, previous_hash, hash, signature, key_id FROM events
+	// Without the key, which the caller has: the driver allocates for every column.
+	readSubject = `SELECT revision, sequence, head, state, due, updated FROM subjects WHERE workspace = ? AND kind = ? AND id = ?`
+	readEvents  = `SELECT sequence, id, type, data, timestamp, previous_hash, hash, signature, key_id FROM events
 		WHERE workspace = ? AND kind = ? AND subject = ? AND sequence > ? ORDER BY sequence LIMIT ?`
 	readRecord = `SELECT fingerprint, subject_kind, subject_id, object, sequence FROM idempotency
 		WHERE workspace = ? AND principal = ? AND key = ?`
@@ -68,12 +69,11 @@ func found(err error) error {
 	return fmt.Errorf("sqlite: %w", err)
 }
 
-func scanSubject(row interface{ Scan(...any) error }) (ledger.Subject, error) {
-	var s ledger.Subject
+// scanSubject reads the columns of readSubject behind those of into.
+func scanSubject(row interface{ Scan(...any) error }, s *ledger.Subject, into ...any) error {
 	var due, updated sql.NullInt64
-	err := row.Scan(&s.Workspace, &s.Kind, &s.ID, &s.Revision, &s.Sequence, &s.Head, &s.State, &due, &updated)
-	if err != nil {
-		return ledger.Subject{}, err
+	if err := row.Scan(append(into, &s.Revision, &s.Sequence, &s.Head, &s.State, &due, &updated)...); err != nil {
+		return err
 	}
 	if due.Valid {
 		s.Due = time.UnixMilli(due.Int64).UTC()
@@ -81,7 +81,7 @@ func scanSubject(row interface{ Scan(...any) error }) (ledger.Subject, error) {
 	if updated.Valid {
 		s.UpdatedAt = time.UnixMilli(updated.Int64).UTC()
 	}
-	return s, nil
+	return nil
 }
 
 // Now returns the process's time in UTC, in milliseconds.
@@ -91,12 +91,16 @@ func (l *Ledger) Now(context.Context) (time.Time, error) { return l.clock.Now(),
 // subject's newest timestamp. Without the subject the error is
 // ledger.ErrNotFound and the time is valid.
 func (l *Ledger) Load(ctx context.Context, key ledger.Key) (ledger.Subject, time.Time, error) {
-	s, err := scanSubject(l.reads.subject.QueryRowContext(ctx, key.Workspace, key.Kind, key.ID))
+	s := ledger.Subject{Key: key}
+	err := scanSubject(l.reads.subject.QueryRowContext(ctx, key.Workspace, key.Kind, key.ID), &s)
 	now := l.clock.Now()
+	if err != nil {
+		return ledger.Subject{}, now, found(err)
+	}
 	if now.Before(s.UpdatedAt) {
 		now = s.UpdatedAt
 	}
-	return s, now, found(err)
+	return s, now, nil
 }
 
 // Events returns the events after a sequence, in order, at most limit of them;
@@ -175,7 +179,10 @@ func (l *Ledger) Find(ctx context.Context, q ledger.Query) ([]ledger.Subject, er
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	return collect(rows, func(rows *sql.Rows) (ledger.Subject, error) { return scanSubject(rows) })
+	return collect(rows, func(rows *sql.Rows) (s ledger.Subject, err error) {
+		err = scanSubject(rows, &s, &s.Workspace, &s.Kind, &s.ID)
+		return s, err
+	})
 }
 
 // Record returns the idempotency record of a key or ledger.ErrNotFound.
@@ -234,6 +241,7 @@ func (l *Ledger) SealedValue(ctx context.Context, key ledger.Key, name string) (
 // limit outside 1 to 1,000 means 1,000.
 func (l *Ledger) Due(ctx context.Context, limit int) ([]ledger.Key, error) {
 	return list(ctx, l.reads.due, func(rows *sql.Rows) (k ledger.Key, err error) {
-		return k, rows.Scan(&k.Workspace, &k.Kind, &k.ID)
+		err = rows.Scan(&k.Workspace, &k.Kind, &k.ID)
+		return k, err
 	}, l.clock.Now().UnixMilli(), bound(limit, maxPage))
 }
