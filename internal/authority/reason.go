@@ -51,9 +51,10 @@ const (
 	CredentialMisuse = "CREDENTIAL_MISUSE"
 	Frozen           = "FROZEN"
 	// Requests.
-	InvalidRequest = "INVALID_REQUEST"
-	NotImplemented = "NOT_IMPLEMENTED"
-	NotFound       = "NOT_FOUND"
+	AuthenticationRequired = "AUTHENTICATION_REQUIRED"
+	InvalidRequest         = "INVALID_REQUEST"
+	NotImplemented         = "NOT_IMPLEMENTED"
+	NotFound               = "NOT_FOUND"
 )
 
 // Denial is a refusal: nothing was issued, claimed or sent. Detail is a

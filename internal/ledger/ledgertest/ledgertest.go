@@ -51,6 +51,7 @@ type Engine interface {
 	Fate(ctx context.Context, workspace, permitID string) (ledger.Fate, error)
 	Credential(ctx context.Context, workspace, hash string) (ledger.Credential, time.Time, error)
 	// Texts returns the texts of a subject that are not erased, by commitment.
+	Text(ctx context.Context, key ledger.Key, commitment string) (evidence.Text, error)
 	Texts(ctx context.Context, key ledger.Key) ([]evidence.Text, error)
 	// EraseText removes salt and text for good; ErrNotFound when they are not there.
 	EraseText(ctx context.Context, key ledger.Key, commitment string) error

@@ -119,6 +119,12 @@ func testEraseText(t *testing.T, b Backend) {
 	if err != nil || len(texts) != 1 || texts[0].Text != kept.Text {
 		t.Errorf("texts %v, %v, want the second only", texts, err)
 	}
+	if text, err := i.Text(t.Context(), p.subject(), kept.Commitment); err != nil || text.Text != kept.Text {
+		t.Errorf("the kept text reads as %v, %v", text, err)
+	}
+	if _, err := i.Text(t.Context(), p.subject(), erased.Commitment); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("the erased text: %v", err)
+	}
 	if err := p.auditChain(t.Context(), i, i.load(p.subject())); err != nil {
 		t.Error(err)
 	}

@@ -29,6 +29,7 @@ const (
 	readFate       = `SELECT subject_kind, subject_id, fate, cause, execution FROM spent_permits WHERE workspace = ? AND permit = ?`
 	readCredential = `SELECT kind, subject, generation, origin, expires FROM credentials WHERE workspace = ? AND hash = ?`
 	readTexts      = `SELECT commitment, salt, text FROM texts WHERE workspace = ? AND kind = ? AND subject = ? ORDER BY commitment`
+	readText       = `SELECT commitment, salt, text FROM texts WHERE workspace = ? AND kind = ? AND subject = ? AND commitment = ?`
 	readSealed     = `SELECT bytes FROM sealed WHERE workspace = ? AND kind = ? AND subject = ? AND name = ?`
 	readDue        = `SELECT workspace, kind, id FROM subjects WHERE due <= ? ORDER BY due LIMIT ?`
 )
@@ -37,14 +38,14 @@ const (
 type reads struct {
 	db *sql.DB
 
-	subject, events, record, fate, credential, texts, sealed, due *sql.Stmt
+	subject, events, record, fate, credential, texts, text, sealed, due *sql.Stmt
 }
 
 func newReads(ctx context.Context, db *sql.DB) (*reads, error) {
 	r := &reads{db: db}
 	for query, stmt := range map[string]**sql.Stmt{
 		readSubject: &r.subject, readEvents: &r.events, readRecord: &r.record, readFate: &r.fate,
-		readCredential: &r.credential, readTexts: &r.texts, readSealed: &r.sealed, readDue: &r.due,
+		readCredential: &r.credential, readTexts: &r.texts, readText: &r.text, readSealed: &r.sealed, readDue: &r.due,
 	} {
 		s, err := db.PrepareContext(ctx, query)
 		if err != nil {
@@ -218,6 +219,15 @@ func (l *Ledger) Credential(ctx context.Context, workspace, hash string) (ledger
 	}
 	c.ExpiresAt = time.UnixMilli(expires).UTC()
 	return c, now, nil
+}
+
+// Text returns one text of a subject. An erased one is [ledger.ErrNotFound].
+func (l *Ledger) Text(ctx context.Context, key ledger.Key, commitment string) (evidence.Text, error) {
+	var t evidence.Text
+	var text []byte
+	err := l.reads.text.QueryRowContext(ctx, key.Workspace, key.Kind, key.ID, commitment).Scan(&t.Commitment, &t.Salt, &text)
+	t.Text = string(text)
+	return t, found(err)
 }
 
 // Texts returns the texts of a subject that are not erased, by commitment.

@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"countersign/dispatch"
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/ledger"
+	"countersign/internal/money"
+	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+)
+
+// CreateRequest is the body of POST /runs with its defaults filled in.
+type CreateRequest struct {
+	Config      run.Config
+	Budget      money.Cents
+	Instruction string
+	Terms       []byte // nil: the fixture's
+}
+
+// Create creates and initializes a run (H-092) and returns its id. A value that
+// is known but not built is denied with NOT_IMPLEMENTED, which names it.
+func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
+	svc, denial := g.built(r.Config)
+	if denial != nil {
+		return "", denial
+	}
+	create := run.CreateRequest{
+		Workspace: g.Workspace, Issuer: g.Issuer, Config: r.Config, Instruction: r.Instruction,
+		Operations: svc.Operations(), MaxUses: svc.MaxUses(), Workflow: svc.Workflow(),
+		Budget: authority.Budget{Limit: r.Budget}, Currency: svc.Currency(),
+	}
+	origin := svc.LocalOrigin()
+	if r.Config.Target == run.TargetHosted {
+		if g.Store == nil {
+			return "", &authority.Denial{Reason: authority.HostedUnreachable, Detail: "No store is configured; start the server with --store-origin and --store-key."}
+		}
+		origin = g.Store.Origin
+		create.StoreOrigin, create.StoreKeys = &g.Store.Origin, pin(g.Store.Keys)
+	}
+	terms, denial := svc.Terms(r.Terms, origin)
+	if denial != nil {
+		return "", denial
+	}
+	create.Terms, create.Constraints = terms.JSON, terms.Constraints
+	if r.Config.Target == run.TargetHosted {
+		return g.createHosted(ctx, svc, create)
+	}
+	return g.createLocal(ctx, svc, create)
+}
+
+// pin writes store keys as lines of a *.pub file.
+func pin(list []dispatch.TrustedKey) []string {
+	var lines []string
+	for _, k := range list {
+		lines = append(lines, string(trimLine(dispatch.FormatKeys([]dispatch.TrustedKey{k}))))
+	}
+	return lines
+}
+
+func trimLine(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		return b[:n-1]
+	}
+	return b
+}
+
+// built denies what this build does not do, by name.
+func (g *Gateway) built(c run.Config) (Service, *authority.Denial) {
+	missing := func(what, value string) *authority.Denial {
+		return &authority.Denial{Reason: authority.NotImplemented, Detail: fmt.Sprintf("%s %q is not implemented.", what, value)}
+	}
+	svc, ok := g.services[c.Service]
+	switch {
+	case !ok:
+		return nil, missing("service", c.Service)
+	case c.Channel != "http":
+		return nil, missing("channel", c.Channel)
+	case c.Mode != "bounded":
+		return nil, missing("mode", c.Mode)
+	case c.ExecutionMode != "replay":
+		return nil, missing("executionMode", c.ExecutionMode)
+	case c.Executor != "replay":
+		return nil, missing("executor", c.Executor)
+	case c.Interrogator != "replay":
+		return nil, missing("interrogator", c.Interrogator)
+	case c.ReasoningEvidence:
+		return nil, missing("reasoningEvidence", "true")
+	}
+	if _, hosted := svc.(Hosted); c.Target == run.TargetHosted && !hosted {
+		return nil, missing("target", c.Target)
+	}
+	return svc, nil
+}
+
+// fresh begins a new run at the ledger's time.
+func (g *Gateway) fresh(ctx context.Context) (*attempt, error) {
+	now, err := g.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &attempt{Deciding: run.Begin(nil, now, seed(), true, g.Doors)}, nil
+}
+
+// createLocal stores run, grant, service state, first observation and start in
+// one commit.
+func (g *Gateway) createLocal(ctx context.Context, svc Service, r run.CreateRequest) (string, error) {
+	a, err := g.fresh(ctx)
+	if err != nil {
+		return "", err
+	}
+	r.RunID = a.NewID()
+	a.Create(r)
+	state := svc.NewLocal()
+	a.change.Writes = append(a.change.Writes, ledger.Write{Key: g.serviceKey(r.RunID), Head: evidence.Genesis, State: state})
+	sighting, err := svc.SeeLocal(state, nil)
+	if err != nil {
+		return "", err
+	}
+	sighting.CapturedAt = a.Now()
+	if err := g.record(a, svc, sighting); err != nil {
+		return "", err
+	}
+	a.Initialize()
+	return r.RunID, g.once(ctx, a)
+}
+
+// once commits a transition that nobody can race for.
+func (g *Gateway) once(ctx context.Context, a *attempt) error {
+	again, err := g.commit(ctx, a)
+	if again {
+		return fmt.Errorf("%w: a new run met a conflict", ErrUnavailable)
+	}
+	return err
+}
+
+// createHosted stores the run with the intent to open its session at the store,
+// sends that, stores the receipt, and starts the run with what it then sees.
+func (g *Gateway) createHosted(ctx context.Context, svc Service, r run.CreateRequest) (string, error) {
+	a, err := g.fresh(ctx)
+	if err != nil {
+		return "", err
+	}
+	r.RunID = a.NewID()
+	a.Create(r)
+	executionID, sessionID := a.NewID(), a.NewID()
+	request := service.Request{Method: "POST", Path: "/api/sessions", Body: []byte("{}")}
+	effect := sessionEntry(svc).EffectDigest(svc.Name(), 0)
+	intent := g.dispatchFor(a.State(), sessionID, request)
+	a.DispatchSession(executionID, sessionID, effect, *intent, g.Ledger.Holder())
+	s, now := a.State(), a.Now()
+	if err := g.once(ctx, a); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.DispatchLife)
+	defer cancel()
+	permit := g.permitFor(intent, executionID, r.RunID, effect, now, s.Grants[0].ExpiresAt)
+	got := g.send(ctx, s, permit, request)
+	if denial, err := g.openSession(ctx, r.RunID, got); denial != nil || err != nil {
+		return r.RunID, first(err, denied(denial))
+	}
+	return r.RunID, g.decide(ctx, r.RunID, func(a *attempt) error {
+		if a.State().Status != run.StatusCreated {
+			return nil
+		}
+		if err := g.look(ctx, a, nil); err != nil {
+			a.Fail(authority.HostedUnreachable)
+			return err
+		}
+		a.Initialize()
+		return nil
+	})
+}
+
+func first(errs ...error) error {
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if i < 0 {
+		return nil
+	}
+	return errs[i]
+}
+
+// openSession records what came of opening the session: the receipt together
+// with the sealed cookie, or the honest end of the run.
+func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*authority.Denial, error) {
+	var fate *authority.Denial
+	cookie, cookieErr := sessionCookie(got.http)
+	switch {
+	case got.unsent:
+		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be reached; nothing was sent. The run has failed."}
+	case got.receipt == nil || got.receipt.Result == dispatch.Applied && cookieErr != nil:
+		fate = &authority.Denial{Reason: authority.DispatchUnconfirmed, Detail: "The store's answer to opening a session is missing or does not verify. The run has failed."}
+	case got.receipt.Result != dispatch.Applied:
+		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store refused to open a session. The run has failed."}
+	}
+	err := g.decide(ctx, runID, func(a *attempt) error {
+		if fate != nil {
+			a.Fail(fate.Reason)
+			return nil
+		}
+		sealed := g.Keys.Seal(runID+"/"+sealedSession, []byte(cookie))
+		a.change.Writes = append(a.change.Writes, ledger.Write{Key: g.runKey(runID), Sealed: []ledger.Sealed{{Name: sealedSession, Bytes: sealed}}})
+		return denied(a.OpenSession(got.jws))
+	})
+	return fate, err
+}

@@ -1,0 +1,298 @@
+// Package gateway is the action cycle of a supervised run: observe, propose,
+// decide, permit, dispatch, receive, verify. It is the only component that
+// issues or consumes a permit (H-006).
+//
+// Data flows one way. A method loads the run, lets the pure package run decide,
+// and hands the transition to the ledger as one guarded commit. A lost race
+// reloads and decides again. No request ever leaves inside a transaction, and an
+// attempt that was claimed does not depend on the caller's context: whoever hangs
+// up early changes nothing.
+//
+// Refusals are *authority.Denial. Other errors are failures of the installation:
+// [ErrUnavailable] and [ErrUnknown].
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"countersign/dispatch"
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/keys"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+)
+
+var (
+	// ErrUnavailable means that nothing was stored; the request may be sent
+	// again.
+	ErrUnavailable = errors.New("gateway: the ledger did not store the transition")
+	// ErrUnknown means that it is not known whether the transition was stored.
+	// Nothing was sent.
+	ErrUnknown = errors.New("gateway: it is unknown whether the transition was stored")
+)
+
+// Ledger is what the gateway needs of a ledger engine.
+type Ledger interface {
+	Now(context.Context) (time.Time, error)
+	Commit(context.Context, ledger.Change) ledger.Result
+	Load(context.Context, ledger.Key) (ledger.Subject, time.Time, error)
+	Events(ctx context.Context, key ledger.Key, after int64, limit int) ([]evidence.Event, error)
+	Find(context.Context, ledger.Query) ([]ledger.Subject, error)
+	Record(ctx context.Context, workspace, principal, key string) (ledger.Record, error)
+	Fate(ctx context.Context, workspace, permitID string) (ledger.Fate, error)
+	Credential(ctx context.Context, workspace, hash string) (ledger.Credential, time.Time, error)
+	Text(ctx context.Context, key ledger.Key, commitment string) (evidence.Text, error)
+	Texts(context.Context, ledger.Key) ([]evidence.Text, error)
+	SealedValue(ctx context.Context, key ledger.Key, name string) ([]byte, error)
+	Due(ctx context.Context, limit int) ([]ledger.Key, error)
+	Watch(ledger.Key) *ledger.Watcher
+	Holder() string
+	HolderAlive(ctx context.Context, holder string) (bool, error)
+}
+
+// Service is a domain that runs can act on, at least on its local synthetic
+// form.
+type Service interface {
+	Name() string
+	Currency() string
+	LocalOrigin() string
+	Operations() []string
+	MaxUses() map[string]int64
+	Workflow() []run.Step
+	Terms(raw []byte, origin string) (service.Terms, *authority.Denial)
+	Catalog(run.Sighting, service.Plan) ([]run.Entry, error)
+	Holds(run.Sighting, service.Promise) ([]run.Postcondition, error)
+	NewLocal() []byte
+	SeeLocal(state []byte, view *string) (run.Sighting, error)
+	Execute(state []byte, p service.Promise, newID func() string) (service.Effect, error)
+}
+
+// Hosted is a service that can also act at a hosted store.
+type Hosted interface {
+	Request(service.Promise) (service.Request, error)
+	Reads(orderID *string) []service.Request
+	SeeHosted(bodies [][]byte, view *string) (run.Sighting, error)
+}
+
+// Guardian judges a report that passed every hard check (H-004).
+type Guardian interface {
+	Judge(service, position, operation string) run.Verdict
+}
+
+// Sender sends one request to a store, once.
+type Sender interface {
+	Send(context.Context, dispatch.Request) (dispatch.Answer, error)
+}
+
+// Store is the hosted store that runs may be created for.
+type Store struct {
+	Origin string
+	Keys   []dispatch.TrustedKey // pinned receipt keys
+}
+
+// Config is everything a gateway needs. Fault and Doors are test-only and nil or
+// zero in the product.
+type Config struct {
+	Ledger    Ledger
+	Keys      *keys.Keys
+	Issuer    string // the control plane's origin
+	Services  []Service
+	Guardian  Guardian
+	Store     *Store // nil: no hosted runs
+	Sender    Sender
+	Log       *slog.Logger
+	Workspace string
+
+	Fault func(point string) // called at every point of Points
+	Doors run.Doors
+}
+
+// Points are the fail points of the cycle, in their order: the process may be
+// killed at each, see the crash tests.
+var Points = []string{"after-intent", "before-send", "after-send", "before-receipt", "after-receipt", "before-verify", "after-verify"}
+
+// Gateway is safe for concurrent use.
+type Gateway struct {
+	Config
+	services map[string]Service
+}
+
+// New returns a gateway.
+func New(c Config) *Gateway {
+	g := &Gateway{c, map[string]Service{}}
+	for _, s := range c.Services {
+		g.services[s.Name()] = s
+	}
+	if g.Fault == nil {
+		g.Fault = func(string) {}
+	}
+	return g
+}
+
+func (g *Gateway) runKey(id string) ledger.Key {
+	return ledger.Key{Workspace: g.Workspace, Kind: ledger.KindRun, ID: id}
+}
+
+func (g *Gateway) serviceKey(id string) ledger.Key {
+	return ledger.Key{Workspace: g.Workspace, Kind: ledger.KindService, ID: id}
+}
+
+// maxTries bounds how often a lost race is decided again.
+const maxTries = 16
+
+// attempt is one try to decide: what was read, the decision under way, and what
+// goes into the same commit.
+type attempt struct {
+	subject ledger.Subject
+	*run.Deciding
+	change ledger.Change
+}
+
+// decide loads the run, lets f decide and commits, again and again until no race
+// is lost. What f emitted is stored even when f denies: settling and refusals
+// are evidence too.
+func (g *Gateway) decide(ctx context.Context, id string, f func(*attempt) error) error {
+	for range maxTries {
+		a, err := g.begin(ctx, id)
+		if err != nil {
+			return err
+		}
+		refusal := f(a)
+		if _, denied := errors.AsType[*authority.Denial](refusal); refusal != nil && !denied {
+			return refusal
+		}
+		if !a.Changed() {
+			return refusal
+		}
+		again, err := g.commit(ctx, a)
+		if err != nil {
+			return err
+		}
+		if !again {
+			return refusal
+		}
+	}
+	return fmt.Errorf("%w: too many concurrent requests for one run", ErrUnavailable)
+}
+
+func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
+	subject, now, err := g.Ledger.Load(ctx, g.runKey(id))
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such run."}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	s, err := run.DecodeState(subject.State)
+	if err != nil {
+		return nil, err
+	}
+	alive := true
+	if s.Lease != nil {
+		if alive, err = g.Ledger.HolderAlive(ctx, s.Lease.Holder); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+	return &attempt{subject: subject, Deciding: run.Begin(s, evidence.TimeOf(now), seed(), alive, g.Doors)}, nil
+}
+
+// seed panics when the system has no randomness; nothing may be decided then.
+func seed() (s [32]byte) {
+	if _, err := rand.Read(s[:]); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// commit seals and stores what a decided. again says that a race was lost.
+func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error) {
+	t, err := a.Done()
+	if err != nil {
+		return false, err
+	}
+	if err := g.fill(a, t); err != nil {
+		return false, err
+	}
+	switch r := g.Ledger.Commit(ctx, a.change); r.Outcome {
+	case ledger.Stored:
+		return false, nil
+	case ledger.Conflict:
+		if r.Which == ledger.OnFreeze {
+			return false, &authority.Denial{Reason: authority.Frozen, Detail: "The workspace is frozen; nothing is issued or dispatched until an owner unfreezes it."}
+		}
+		return true, nil
+	case ledger.Unknown:
+		return false, fmt.Errorf("%w: %w", ErrUnknown, r.Cause)
+	default:
+		return false, fmt.Errorf("%w: %w", ErrUnavailable, r.Cause)
+	}
+}
+
+// fill turns a transition into the Change that stores it.
+func (g *Gateway) fill(a *attempt, t *run.Transition) error {
+	state, err := t.State.Encode()
+	if err != nil {
+		return err
+	}
+	key := g.runKey(t.State.ID)
+	events, err := evidence.Seal(g.Keys.Evidence(), t.State.ID, a.link(), a.Now().Time(), t.Drafts)
+	if err != nil {
+		return err
+	}
+	write := ledger.Write{
+		Key: key, Revision: a.subject.Revision, Head: a.link().Hash, State: state, Due: t.State.Due(), Events: events, Texts: t.Texts,
+		Attributes: []ledger.Attribute{{Name: "status", Value: t.State.Status}, {Name: "service", Value: t.State.Config.Service}},
+	}
+	// What callers put in before (sealed values) belongs to the run's write.
+	for i, w := range a.change.Writes {
+		if w.Key == key {
+			write.Sealed = w.Sealed
+			a.change.Writes = append(a.change.Writes[:i], a.change.Writes[i+1:]...)
+			break
+		}
+	}
+	a.change.Workspace = g.Workspace
+	a.change.Writes = append([]ledger.Write{write}, a.change.Writes...)
+	for _, f := range t.Fates {
+		a.change.Fates = append(a.change.Fates, ledger.Fate{Workspace: g.Workspace, PermitID: f.PermitID, Subject: key, Fate: f.Fate, Cause: f.Cause, Execution: f.ExecutionID})
+	}
+	a.change.Freezable = t.Freezable
+	if t.NotAfter != 0 {
+		a.change.NotAfter = t.NotAfter.Time()
+	}
+	return nil
+}
+
+func (a *attempt) link() evidence.Link {
+	if a.subject.Revision == 0 {
+		return evidence.Link{Hash: evidence.Genesis}
+	}
+	return a.subject.Link()
+}
+
+// catalog reads the catalog of the newest observation from its event.
+func (g *Gateway) catalog(ctx context.Context, s *run.State) (*run.Observed, error) {
+	if s.Observation == nil {
+		return &run.Observed{}, nil
+	}
+	events, err := g.Ledger.Events(ctx, g.runKey(s.ID), s.Observation.Sequence-1, 1)
+	if err != nil || len(events) != 1 {
+		return nil, fmt.Errorf("%w: the observation's event: %w", ErrUnavailable, err)
+	}
+	return run.DecodeObserved(events[0].Data)
+}
+
+// denied turns a nil *authority.Denial into a nil error.
+func denied(d *authority.Denial) error {
+	if d == nil {
+		return nil
+	}
+	return d
+}

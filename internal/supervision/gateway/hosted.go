@@ -1,0 +1,189 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"countersign/dispatch"
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+)
+
+// sealedSession is the name under which the store's session cookie rests,
+// encrypted.
+const sealedSession = "hosted-session"
+
+// sessionEntry is the effect of opening a session at a store.
+func sessionEntry(svc Service) *run.Entry {
+	return &run.Entry{
+		Kind: "service", OperationID: svc.Name() + ".session.open", Args: []byte("{}"), Transport: "service",
+		Effect: run.Effect{Class: run.ClassPrepare, DisclosedFields: []string{}, Postconditions: []string{}},
+	}
+}
+
+// dispatchFor names the signed request that a mutation will be.
+func (g *Gateway) dispatchFor(s *run.State, sessionID string, r service.Request) *run.Dispatch {
+	return &run.Dispatch{
+		Audience: *s.StoreOrigin, SessionID: sessionID, Method: r.Method, URI: *s.StoreOrigin + r.Path,
+		BodySHA256: dispatch.HashBody(r.Body), KeyID: g.Keys.Dispatch().ID,
+	}
+}
+
+// permitFor is the dispatch permit of an intent (G-13). It is signed only after
+// the intent is stored.
+func (g *Gateway) permitFor(d *run.Dispatch, jti, stepPermit, effectDigest string, now, end evidence.Time) dispatch.Permit {
+	iat := now.Time().Unix()
+	return dispatch.Permit{
+		Issuer: g.Issuer, Audience: d.Audience, IssuedAt: iat, ExpiresAt: min(iat+30, end.Time().Unix()), ID: jti, Session: d.SessionID,
+		StepPermit: stepPermit, Method: d.Method, Target: d.URI, BodyHash: d.BodySHA256, EffectDigest: effectDigest,
+	}
+}
+
+// answer is what a store said about one dispatch, as far as it can be believed.
+type answer struct {
+	receipt *dispatch.Receipt // nil: nothing that verifies
+	jws     string
+	http    dispatch.Answer
+	unsent  bool   // no byte left
+	cause   string // when there is no receipt
+}
+
+// send sends a mutation once and believes only a receipt that verifies.
+func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r service.Request) answer {
+	token, err := p.Sign(g.Keys.Dispatch().Private)
+	if err != nil {
+		return answer{unsent: true, cause: "unsigned"}
+	}
+	cookie, err := g.cookie(ctx, s)
+	if err != nil {
+		return answer{unsent: true, cause: "session_unreadable"}
+	}
+	got, err := g.Sender.Send(ctx, dispatch.Request{Method: r.Method, URL: p.Target, Body: r.Body, Permit: token, Cookie: cookie})
+	g.Fault("after-send")
+	switch {
+	case errors.Is(err, dispatch.ErrNotConnected):
+		return answer{unsent: true, cause: "unreachable"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return answer{cause: "timeout"}
+	case err != nil:
+		return answer{cause: "disconnected"}
+	}
+	receipt, err := g.believe(s, p, got)
+	if err != nil {
+		g.Log.Warn("a store's answer does not verify", "run", s.ID, "execution", p.ID, "status", got.Status, "error", err)
+		return answer{cause: "unverifiable_answer", http: got}
+	}
+	return answer{receipt: receipt, jws: got.Receipt, http: got}
+}
+
+func (g *Gateway) believe(s *run.State, p dispatch.Permit, got dispatch.Answer) (*dispatch.Receipt, error) {
+	pinned, err := PinnedKeys(s.StoreKeys)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := dispatch.ParseReceipt(got.Receipt, pinned)
+	if err != nil {
+		return nil, err
+	}
+	if err := receipt.Answers(p); err != nil {
+		return nil, err
+	}
+	// A repeated permit is answered with the stored receipt and another body.
+	if got.Status != http.StatusConflict && receipt.AnswerHash != dispatch.HashBody(got.Body) {
+		return nil, errors.New("gateway: the receipt is about another answer body")
+	}
+	return &receipt, nil
+}
+
+// PinnedKeys reads the store keys that run.created carries, each in the form of
+// a line of a *.pub file.
+func PinnedKeys(lines []string) ([]dispatch.TrustedKey, error) {
+	return dispatch.ParseKeys([]byte(strings.Join(lines, "\n") + "\n"))
+}
+
+// cookie opens the store's session cookie; a run without one sends none.
+func (g *Gateway) cookie(ctx context.Context, s *run.State) (string, error) {
+	sealed, err := g.Ledger.SealedValue(ctx, g.runKey(s.ID), sealedSession)
+	if isNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	value, err := g.Keys.Open(s.ID+"/"+sealedSession, sealed)
+	return string(value), err
+}
+
+// read sends one read of a store by session cookie alone.
+func (g *Gateway) read(ctx context.Context, s *run.State, r service.Request) ([]byte, int, error) {
+	cookie, err := g.cookie(ctx, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	got, err := g.Sender.Send(ctx, dispatch.Request{Method: r.Method, URL: *s.StoreOrigin + r.Path, Cookie: cookie})
+	if err != nil {
+		return nil, 0, err
+	}
+	if got.Status != http.StatusOK {
+		return nil, got.Status, fmt.Errorf("gateway: the store answered a read with %d", got.Status)
+	}
+	if err := canon.Check(got.Body); err != nil {
+		return nil, got.Status, err
+	}
+	return got.Body, got.Status, nil
+}
+
+// seeHosted looks at the store. A failure stores nothing.
+func (g *Gateway) seeHosted(ctx context.Context, s *run.State, svc Service, view *string) (run.Sighting, error) {
+	hosted := svc.(Hosted)
+	var bodies [][]byte
+	captured, err := g.now(ctx)
+	if err != nil {
+		return run.Sighting{}, err
+	}
+	for _, r := range hosted.Reads(s.OrderID) {
+		body, _, err := g.read(ctx, s, r)
+		if err != nil {
+			g.Log.Warn("a hosted store cannot be observed", "run", s.ID, "error", err)
+			return run.Sighting{}, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be observed; try again."}
+		}
+		bodies = append(bodies, body)
+	}
+	sighting, err := hosted.SeeHosted(bodies, view)
+	if err != nil {
+		g.Log.Warn("a hosted store is not understood", "run", s.ID, "error", err)
+		return run.Sighting{}, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store's answers are not understood."}
+	}
+	sighting.CapturedAt = captured
+	return sighting, nil
+}
+
+// now is the ledger's time.
+func (g *Gateway) now(ctx context.Context) (evidence.Time, error) {
+	now, err := g.Ledger.Now(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return evidence.TimeOf(now), nil
+}
+
+func isNotFound(err error) bool { return errors.Is(err, ledger.ErrNotFound) }
+
+// sessionCookie picks the session cookie out of an answer as a Cookie header
+// value.
+func sessionCookie(a dispatch.Answer) (string, error) {
+	for _, line := range a.SetCookie {
+		c, err := http.ParseSetCookie(line)
+		if err == nil && strings.HasSuffix(c.Name, "session") {
+			return c.Name + "=" + c.Value, nil
+		}
+	}
+	return "", errors.New("gateway: the store set no session cookie")
+}

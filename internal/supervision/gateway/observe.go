@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+)
+
+// Observation is the answer of GET /observation. View is the body of the last
+// read: content of the service, untrusted, never instructions.
+type Observation struct {
+	run.Observed
+	RunID string
+	View  *string
+}
+
+// Observe returns the run's current trusted observation and takes a new one when
+// there is none that still stands (H-131).
+func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) {
+	var seen *run.Observed
+	err := g.decide(ctx, id, func(a *attempt) error {
+		seen = nil
+		if a.State().Status == run.StatusRunning && a.State().Execution.State == run.ExecutionDispatched {
+			return &authority.Denial{Reason: authority.InProgress, Detail: "An execution is under way; observe again in a moment."}
+		}
+		if a.State().Terminal() || !a.NeedsObservation() {
+			var err error
+			seen, err = g.catalog(ctx, a.State())
+			return err
+		}
+		if denial := a.CanObserve(); denial != nil {
+			return denial
+		}
+		return g.look(ctx, a, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g.observation(ctx, id, seen)
+}
+
+// observation reads the newest observation back, with its view.
+func (g *Gateway) observation(ctx context.Context, id string, seen *run.Observed) (*Observation, error) {
+	if seen == nil {
+		a, err := g.begin(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if seen, err = g.catalog(ctx, a.State()); err != nil {
+			return nil, err
+		}
+	}
+	if seen.ObservationID == "" {
+		return nil, &authority.Denial{Reason: authority.RunNotReady, Detail: "The run has no current observation."}
+	}
+	out := &Observation{Observed: *seen, RunID: id}
+	if seen.View != nil {
+		view, err := g.text(ctx, id, *seen.View)
+		if err != nil {
+			return nil, err
+		}
+		out.View = &view
+	}
+	return out, nil
+}
+
+// text reads an erasable text; an erased one reads as such.
+func (g *Gateway) text(ctx context.Context, id string, c evidence.Commitment) (string, error) {
+	t, err := g.Ledger.Text(ctx, g.runKey(id), c.Text)
+	switch {
+	case isNotFound(err):
+		return "(erased)", nil
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return t.Text, nil
+}
+
+// look sees the service as it is now and records the observation, together with
+// the verification of an execution that waits for it. view is the body that a
+// read has just returned.
+func (g *Gateway) look(ctx context.Context, a *attempt, view *string) error {
+	svc := g.services[a.State().Config.Service]
+	var sighting run.Sighting
+	var err error
+	if a.State().Config.Target == run.TargetHosted {
+		sighting, err = g.seeHosted(ctx, a.State(), svc, view)
+	} else {
+		sighting, err = g.seeLocal(ctx, a, svc, view)
+	}
+	if err != nil {
+		return err
+	}
+	return g.record(a, svc, sighting)
+}
+
+func (g *Gateway) seeLocal(ctx context.Context, a *attempt, svc Service, view *string) (run.Sighting, error) {
+	local, _, err := g.Ledger.Load(ctx, g.serviceKey(a.State().ID))
+	if err != nil {
+		return run.Sighting{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	a.change.Guards = append(a.change.Guards, ledger.Guard{Key: local.Key, Revision: local.Revision})
+	sighting, err := svc.SeeLocal(local.State, view)
+	sighting.CapturedAt = a.Now()
+	return sighting, err
+}
+
+// record plans, makes the catalog and emits the observation.
+func (g *Gateway) record(a *attempt, svc Service, sighting run.Sighting) error {
+	s := a.State()
+	var seen []run.Postcondition
+	if x := s.Execution; x != nil && x.State == run.ExecutionReceipted && !x.Owed {
+		var err error
+		if seen, err = svc.Holds(sighting, service.Promised(x)); err != nil {
+			return err
+		}
+	}
+	plan := a.Plan(sighting)
+	catalog, err := svc.Catalog(sighting, service.Plan{Origin: g.origin(s, svc), Terms: s.Terms, ProposalID: plan.ProposalID})
+	if err != nil {
+		return err
+	}
+	for i := range catalog {
+		catalog[i].TargetRef = g.targetRef(s.ID, plan, &catalog[i])
+	}
+	a.Observe(plan, sighting, catalog, seen)
+	return nil
+}
+
+func (g *Gateway) origin(s *run.State, svc Service) string {
+	if s.StoreOrigin != nil {
+		return *s.StoreOrigin
+	}
+	return svc.LocalOrigin()
+}
+
+// targetRef names a control opaquely: a keyed MAC over run, observation, epoch,
+// operation and selector (G-05).
+func (g *Gateway) targetRef(runID string, p run.Plan, e *run.Entry) string {
+	mac := g.Keys.MAC("target", runID, p.ObservationID, strconv.FormatInt(p.DocumentEpoch, 10), e.OperationID, e.EntryID)
+	return "tgt_" + base64.RawURLEncoding.EncodeToString(mac)
+}

@@ -1,0 +1,465 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign/dispatch"
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+)
+
+// Operation is the answer of POST /operation. A replay has the same content.
+type Operation struct {
+	ExecutionID   string
+	State         string
+	Receipt       *Receipt
+	ObservationID *string
+	Replayed      bool
+}
+
+// Receipt is what is known of an execution's effect. JWS is the store's signed
+// receipt, nil for reads and local services.
+type Receipt struct {
+	run.Receipt
+	EventID string
+	JWS     *string
+}
+
+// OperateRequest is one POST /operation.
+type OperateRequest struct {
+	RunID string
+	Token string // x-step-permit, "" when absent
+	Key   string // x-idempotency-key
+	Body  []byte
+}
+
+// Operate executes the one action that a permit names (H-134). The order is that
+// of G-12: idempotency first, then permit state, bindings, authority, claim and
+// intent in one commit, send, receipt.
+func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, error) {
+	if !goodKey(r.Key) {
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "Send the header x-idempotency-key with 16 to 160 characters out of A-Z a-z 0-9 - _ . ~."}
+	}
+	action, err := run.ParseOperation(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	c := &claim{OperateRequest: r, action: action}
+	if r.Token != "" {
+		c.permitID, c.genuine = g.Keys.StepPermitID(r.RunID, r.Token)
+	}
+	c.fingerprint = fingerprint(c)
+
+	replay, err := g.replay(ctx, c)
+	if replay != nil || err != nil {
+		return replay, err
+	}
+	err = g.decide(ctx, r.RunID, func(a *attempt) error { return g.claim(ctx, a, c) })
+	if err != nil {
+		return nil, err
+	}
+	if c.replayed {
+		return g.replay(ctx, c)
+	}
+	// From here on the attempt belongs to the gateway: a caller that hangs up
+	// must not create an unknown outcome.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.DispatchLife)
+	defer cancel()
+	g.Fault("after-intent")
+	if err := g.attempt(ctx, c); err != nil {
+		return nil, err
+	}
+	return g.outcome(context.WithoutCancel(ctx), c.executionID, r.RunID, c.sequence)
+}
+
+func goodKey(key string) bool {
+	if len(key) < 16 || len(key) > 160 {
+		return false
+	}
+	for _, c := range []byte(key) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && c != '-' && c != '_' && c != '.' && c != '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// claim is one operation on its way.
+type claim struct {
+	OperateRequest
+	action      *run.Action
+	permitID    string
+	genuine     bool // the token is one of this run
+	fingerprint string
+	replayed    bool // the key was taken meanwhile
+	executionID string
+	sequence    int64 // of execution.dispatched
+	entry       *run.Entry
+	permit      run.Permit
+	claimedAt   evidence.Time
+	end         evidence.Time // of the authority that the dispatch rests on
+	state       *run.State    // as stored with the intent
+}
+
+func fingerprint(c *claim) string {
+	permit := c.permitID
+	if !c.genuine {
+		permit = canon.Hash([]byte(c.Token))
+	}
+	return authority.Digest(authority.DomainRequest, struct {
+		Operation string `json:"operation"`
+		Resource  string `json:"resource"`
+		Permit    string `json:"permitId"`
+		Body      string `json:"bodySha256"`
+	}{"POST /api/v1/operation", c.RunID, permit, canon.Hash(c.Body)})
+}
+
+func principal(runID string) string { return "run:" + runID }
+
+// replay answers a key that is taken, or returns nil for a fresh one.
+func (g *Gateway) replay(ctx context.Context, c *claim) (*Operation, error) {
+	record, err := g.Ledger.Record(ctx, g.Workspace, principal(c.RunID), c.Key)
+	switch {
+	case isNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case record.Fingerprint != c.fingerprint:
+		return nil, g.refuse(ctx, c, &authority.Denial{Reason: authority.IdempotencyConflict, Detail: "The idempotency key was used for another request; use a fresh one."})
+	}
+	out, err := g.outcome(ctx, record.Object, c.RunID, record.Sequence)
+	if out != nil {
+		out.Replayed = true
+	}
+	return out, err
+}
+
+// refuse records a refusal that was found outside a decision.
+func (g *Gateway) refuse(ctx context.Context, c *claim, denial *authority.Denial) error {
+	err := g.decide(ctx, c.RunID, func(a *attempt) error {
+		a.Refuse(c.permitID, denial.Reason, canon.Hash(c.Body))
+		return denial
+	})
+	return err
+}
+
+// claim decides the claim and prepares the one commit that stores it with its
+// intent and its idempotency record.
+func (g *Gateway) claim(ctx context.Context, a *attempt, c *claim) error {
+	c.replayed = false
+	// The key may have been taken between the look-up and a lost race.
+	if _, err := g.Ledger.Record(ctx, g.Workspace, principal(c.RunID), c.Key); !isNotFound(err) {
+		c.replayed = err == nil
+		return err
+	}
+	request, denial, err := g.claimRequest(ctx, a, c)
+	if err != nil {
+		return err
+	}
+	if denial == nil {
+		s := a.State()
+		if s.Permit != nil {
+			c.permit = *s.Permit
+		}
+		c.entry, denial = a.Claim(request)
+	}
+	if denial != nil {
+		a.Refuse(c.permitID, denial.Reason, canon.Hash(c.Body))
+		return denial
+	}
+	s := a.State()
+	c.executionID, c.sequence, c.claimedAt, c.state = s.Execution.ID, s.Execution.Sequence, a.Now(), s
+	c.end = authorityEnd(s, c)
+	a.change.Record = &ledger.Record{
+		Workspace: g.Workspace, Principal: principal(c.RunID), Key: c.Key, Fingerprint: c.fingerprint,
+		Subject: g.runKey(c.RunID), Object: c.executionID, Sequence: c.sequence,
+	}
+	return nil
+}
+
+// authorityEnd is when the grant and, for a commit, the proposal end.
+func authorityEnd(s *run.State, c *claim) evidence.Time {
+	end := c.claimedAt.Add(30 * time.Second)
+	for _, grant := range s.Grants {
+		if grant.ID == c.permit.Bindings.GrantID {
+			end = min(end, grant.ExpiresAt)
+		}
+	}
+	if s.Proposal != nil && c.permit.Class == run.ClassCommit {
+		end = min(end, s.Proposal.ExpiresAt)
+	}
+	return end
+}
+
+func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (run.ClaimRequest, *authority.Denial, error) {
+	r := run.ClaimRequest{PermitID: c.permitID, Action: c.action, ExecutionID: a.NewID(), Holder: g.Ledger.Holder()}
+	if c.Token != "" && !c.genuine {
+		return r, &authority.Denial{Reason: authority.PermitMismatch, Detail: "This is no permit of this run."}, nil
+	}
+	seen, err := g.catalog(ctx, a.State())
+	if err != nil {
+		return r, nil, err
+	}
+	r.Catalog = seen.Catalog
+	if c.permitID != "" {
+		fate, err := g.Ledger.Fate(ctx, g.Workspace, c.permitID)
+		switch {
+		case err == nil:
+			r.Fate = &run.Fate{PermitID: fate.PermitID, Fate: fate.Fate, Cause: fate.Cause, ExecutionID: fate.Execution}
+		case !isNotFound(err):
+			return r, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+	r.Dispatch = func(e *run.Entry, p *run.Permit) (*run.Dispatch, *authority.Denial) {
+		request, err := g.services[a.State().Config.Service].(Hosted).Request(promise(e))
+		if err != nil || a.State().Hosted == nil {
+			return nil, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The operation cannot be sent to the store."}
+		}
+		return g.dispatchFor(a.State(), a.State().Hosted.ID, request), nil
+	}
+	return r, nil, nil
+}
+
+func promise(e *run.Entry) service.Promise {
+	return service.Promise{Operation: e.OperationID, Args: e.Args, Postconditions: e.Effect.Postconditions}
+}
+
+// attempt carries a claimed action out and records its outcome.
+func (g *Gateway) attempt(ctx context.Context, c *claim) error {
+	switch {
+	case c.state.Config.Target != run.TargetHosted:
+		return g.executeLocal(ctx, c)
+	case c.permit.Class == run.ClassRead:
+		return g.executeRead(ctx, c)
+	default:
+		return g.executeHosted(ctx, c)
+	}
+}
+
+// executeLocal applies the effect at the local service. Effect, receipt,
+// verification and the next observation are one commit.
+func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
+	svc := g.services[c.state.Config.Service]
+	start := time.Now()
+	return g.decide(ctx, c.RunID, func(a *attempt) error {
+		local, _, err := g.Ledger.Load(ctx, g.serviceKey(c.RunID))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		effect, err := svc.Execute(local.State, promise(c.entry), a.NewID)
+		if err != nil {
+			return err
+		}
+		outcome := run.Outcome{Kind: run.ReceiptLocal, Result: run.ResultApplied, OrderID: effect.OrderID, BodySHA256: viewHash(effect.View)}
+		if effect.Refused != "" {
+			outcome.Result, outcome.Cause = run.ResultRefused, "refused"
+		}
+		if denial := a.Receive(c.executionID, outcome); denial != nil {
+			return settledElsewhere(denial)
+		}
+		g.measure(a, c, start)
+		if effect.Refused != "" {
+			a.change.Guards = append(a.change.Guards, ledger.Guard{Key: local.Key, Revision: local.Revision})
+			return nil
+		}
+		a.change.Writes = append(a.change.Writes, ledger.Write{Key: local.Key, Revision: local.Revision, Head: local.Head, State: effect.State})
+		if a.State().Terminal() {
+			return nil
+		}
+		sighting, err := svc.SeeLocal(effect.State, effect.View)
+		if err != nil {
+			return err
+		}
+		sighting.CapturedAt = a.Now()
+		return g.record(a, svc, sighting)
+	})
+}
+
+// settledElsewhere passes over a denial that only says that the outcome was
+// recorded by somebody else, such as settling after the lease ended.
+func settledElsewhere(d *authority.Denial) error {
+	if d.Reason == authority.InProgress {
+		return nil
+	}
+	return d
+}
+
+func viewHash(view *string) string {
+	if view == nil {
+		return canon.Hash(nil)
+	}
+	return canon.Hash([]byte(*view))
+}
+
+func (g *Gateway) measure(a *attempt, c *claim, start time.Time) {
+	micros := time.Since(start).Microseconds()
+	a.Measure(run.Metrics{TurnID: &c.permit.Bindings.TurnID, ExecutionID: &c.executionID, ExecutionMicros: &micros})
+}
+
+// executeRead reads from the store. A failure is a definite no-effect.
+func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
+	request, err := g.services[c.state.Config.Service].(Hosted).Request(promise(c.entry))
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	g.Fault("before-send")
+	body, status, readErr := g.read(ctx, c.state, request)
+	g.Fault("after-send")
+	err = g.recordOutcome(ctx, c, func(a *attempt) error {
+		if readErr != nil {
+			return denied(a.NotApplied(c.executionID, "read_failed"))
+		}
+		g.measure(a, c, start)
+		return denied(a.Receive(c.executionID, run.Outcome{Kind: run.ReceiptRead, Result: run.ResultApplied, Status: int64(status), BodySHA256: canon.Hash(body)}))
+	})
+	if err != nil || readErr != nil {
+		return err
+	}
+	view := string(body)
+	return g.verify(ctx, c, &view)
+}
+
+// executeHosted sends the mutation once and records what the store's receipt
+// says; without a receipt that verifies the outcome is unknown.
+func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
+	request, err := g.services[c.state.Config.Service].(Hosted).Request(promise(c.entry))
+	if err != nil {
+		return err
+	}
+	cause, reason, err := g.recheck(ctx, c)
+	if err != nil {
+		return err
+	}
+	if cause != "" {
+		return g.recordOutcome(ctx, c, func(a *attempt) error { return denied(a.Void(c.executionID, cause, reason)) })
+	}
+	start := time.Now()
+	g.Fault("before-send")
+	permit := g.permitFor(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
+	got := g.send(ctx, c.state, permit, request)
+	g.Fault("before-receipt")
+	err = g.recordOutcome(ctx, c, func(a *attempt) error {
+		switch {
+		case got.unsent:
+			return denied(a.Void(c.executionID, got.cause, authority.HostedUnreachable))
+		case got.receipt == nil || !amountAgrees(got.receipt, &c.permit):
+			return denied(a.Unconfirmed(c.executionID, got.why()))
+		}
+		g.measure(a, c, start)
+		return denied(a.Receive(c.executionID, hostedOutcome(got)))
+	})
+	g.Fault("after-receipt")
+	if err != nil || got.receipt == nil || got.receipt.Result != dispatch.Applied {
+		return err
+	}
+	return g.verify(ctx, c, nil)
+}
+
+// why says why an answer decides nothing.
+func (a answer) why() string {
+	if a.cause == "" {
+		return "unverifiable_answer"
+	}
+	return a.cause
+}
+
+// amountAgrees reports whether the store charged what was permitted: a commit
+// its amount, anything else nothing.
+func amountAgrees(r *dispatch.Receipt, p *run.Permit) bool {
+	switch {
+	case r.Result != dispatch.Applied:
+		return true
+	case p.Class == run.ClassCommit:
+		return r.AmountCents != nil && *r.AmountCents == p.AmountCents.String()
+	}
+	return r.AmountCents == nil || *r.AmountCents == "0"
+}
+
+func hostedOutcome(a answer) run.Outcome {
+	o := run.Outcome{
+		Kind: run.ReceiptHosted, Result: run.ResultRefused, Status: int64(a.http.Status), BodySHA256: canon.Hash(a.http.Body),
+		Receipt: a.jws, ObservedBy: "response", Cause: "refused",
+	}
+	if a.receipt.Result == dispatch.Applied {
+		o.Result, o.OrderID, o.Cause = run.ResultApplied, a.receipt.OrderID, ""
+	}
+	return o
+}
+
+// recheck tests the authority once more just before bytes leave (H-044). It
+// returns why the intent must be voided, or "".
+func (g *Gateway) recheck(ctx context.Context, c *claim) (cause, reason string, err error) {
+	a, err := g.begin(ctx, c.RunID)
+	if err != nil {
+		return "", "", err
+	}
+	s := a.State()
+	switch {
+	case s.Execution == nil || s.Execution.ID != c.executionID || s.Execution.State != run.ExecutionDispatched:
+		return "", "", fmt.Errorf("%w: the intent was settled before it was sent", ErrUnavailable)
+	case s.Terminal():
+		return "recheck", s.Stop.ReasonCode, nil
+	case a.Now() >= c.end:
+		return "recheck", authority.PermitExpired, nil
+	case a.Now().Sub(c.claimedAt) >= run.SendWindow:
+		return "late", authority.ExecutionNotApplied, nil
+	}
+	return "", "", nil
+}
+
+// recordOutcome stores what became of an execution. An effect may stand behind
+// it, so it tries on while the ledger refuses, until the lease has ended.
+func (g *Gateway) recordOutcome(ctx context.Context, c *claim, f func(*attempt) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.LeaseLife)
+	defer cancel()
+	wait := 5 * time.Millisecond
+	for {
+		err := g.decide(ctx, c.RunID, f)
+		if denial, ok := errors.AsType[*authority.Denial](err); ok {
+			return settledElsewhere(denial)
+		}
+		if err == nil || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+			wait = min(2*wait, 500*time.Millisecond)
+		}
+	}
+}
+
+// verify takes the observation that shows whether the execution did what it
+// promised. When the service cannot be seen now, the execution stays receipted
+// and the next observation verifies it.
+func (g *Gateway) verify(ctx context.Context, c *claim, view *string) error {
+	g.Fault("before-verify")
+	start := time.Now()
+	err := g.decide(ctx, c.RunID, func(a *attempt) error {
+		x := a.State().Execution
+		if a.State().Terminal() || x == nil || x.ID != c.executionID || x.State != run.ExecutionReceipted {
+			return nil
+		}
+		if err := g.look(ctx, a, view); err != nil {
+			return err
+		}
+		micros := time.Since(start).Microseconds()
+		a.Measure(run.Metrics{ExecutionID: &c.executionID, ObservationMicros: &micros})
+		return nil
+	})
+	g.Fault("after-verify")
+	if _, ok := errors.AsType[*authority.Denial](err); ok {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/supervision/run"
+)
+
+// outcome reads from the chain what an execution came to. First answer and
+// replay are both read here, so they have the same content.
+func (g *Gateway) outcome(ctx context.Context, executionID, runID string, from int64) (*Operation, error) {
+	out := &Operation{ExecutionID: executionID, State: run.ExecutionDispatched}
+	var voided string
+	err := g.each(ctx, runID, from-1, func(e evidence.Event) (bool, error) {
+		if err := out.fold(e, &voided); err != nil {
+			return false, err
+		}
+		// The next turn cannot begin before this execution is over.
+		return e.Type != "turn.proposed", nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out.Receipt != nil && out.Receipt.EventID == "" {
+		out.Receipt = nil
+	}
+	switch out.State {
+	case run.ExecutionDispatched:
+		return nil, &authority.Denial{Reason: authority.InProgress, Detail: "The execution is under way; ask again in a moment with the same key."}
+	case run.ExecutionUnconfirmed:
+		return nil, &authority.Denial{Reason: authority.DispatchUnconfirmed, Detail: "The request left and no receipt came back. The effect is unknown; it is never sent again."}
+	case run.ExecutionVoided:
+		return nil, &authority.Denial{Reason: voided, Detail: "The dispatch was given up before anything was sent; there was no effect."}
+	}
+	return out, nil
+}
+
+// fold takes one event of the chain in. Events of other executions are passed
+// over.
+func (o *Operation) fold(e evidence.Event, voided *string) error {
+	state, ok := executionStates[e.Type]
+	if !ok && e.Type != "hosted.receipt" {
+		return nil
+	}
+	var data struct {
+		ExecutionID   string  `json:"executionId"`
+		ObservationID *string `json:"observationId"`
+		ReasonCode    string  `json:"reasonCode"`
+		Receipt       *string `json:"receipt"`
+	}
+	if err := canon.Decode(e.Data, &data); err != nil {
+		return fmt.Errorf("gateway: event %s: %w", e.ID, err)
+	}
+	if data.ExecutionID != o.ExecutionID {
+		return nil
+	}
+	if o.Receipt == nil {
+		o.Receipt = &Receipt{}
+	}
+	switch e.Type {
+	case "hosted.receipt":
+		o.Receipt.JWS = data.Receipt
+		return nil
+	case "execution.receipt":
+		if err := json.Unmarshal(e.Data, &o.Receipt.Receipt); err != nil {
+			return fmt.Errorf("gateway: event %s: %w", e.ID, err)
+		}
+		o.Receipt.EventID = e.ID
+	case "execution.voided":
+		*voided = data.ReasonCode
+	}
+	o.State = state
+	if data.ObservationID != nil {
+		o.ObservationID = data.ObservationID
+	}
+	return nil
+}
+
+var executionStates = map[string]string{
+	"execution.receipt":     run.ExecutionReceipted,
+	"execution.verified":    run.ExecutionVerified,
+	"execution.mismatch":    run.ExecutionMismatch,
+	"execution.not_applied": run.ExecutionNotApplied,
+	"execution.unconfirmed": run.ExecutionUnconfirmed,
+	"execution.voided":      run.ExecutionVoided,
+}
+
+// each reads the chain from after a sequence in short reads, until the head that
+// was read first or until f says that it has seen enough.
+func (g *Gateway) each(ctx context.Context, runID string, after int64, f func(evidence.Event) (bool, error)) error {
+	key := g.runKey(runID)
+	subject, _, err := g.Ledger.Load(ctx, key)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	for after < subject.Sequence {
+		events, err := g.Ledger.Events(ctx, key, after, 1000)
+		if err != nil || len(events) == 0 {
+			return fmt.Errorf("%w: events after %d: %w", ErrUnavailable, after, err)
+		}
+		for _, e := range events {
+			if e.Sequence > subject.Sequence {
+				return nil
+			}
+			more, err := f(e)
+			if err != nil || !more {
+				return err
+			}
+			after = e.Sequence
+		}
+	}
+	return nil
+}

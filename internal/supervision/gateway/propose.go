@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/supervision/run"
+)
+
+// Decision is the answer to a report (H-072).
+type Decision struct {
+	TurnID               string
+	Decision             string
+	ReasonCode           string
+	Explanation          string
+	ClarificationRequest *string
+	Provenance           string
+}
+
+// Permit is a live step permit with its token. It is shown only to the run's own
+// bearer.
+type Permit struct {
+	PermitID  string
+	Token     string
+	ExpiresAt evidence.Time
+	Action    run.Action
+}
+
+// Turn is the answer of POST /turns and GET /decision.
+type Turn struct {
+	TurnID   string
+	Decision Decision
+	Permit   *Permit
+}
+
+// Propose takes a consumer's report: hard checks, guardian, and for an ALLOW the
+// one permit (H-132). A malformed report stores nothing.
+func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, error) {
+	report, err := run.ParseReport(body)
+	if err != nil {
+		return nil, err
+	}
+	var decided *run.State
+	var seen *run.Observed
+	err = g.decide(ctx, id, func(a *attempt) error {
+		decided = a.State()
+		var err error
+		if seen, err = g.catalog(ctx, decided); err != nil {
+			return err
+		}
+		start := time.Now()
+		review, denial := a.Deciding.Propose(report, seen.Catalog)
+		if denial != nil {
+			if denial.Reason == authority.RunNotReady {
+				a.Refuse("", denial.Reason, canon.Hash(body))
+			}
+			return denial
+		}
+		policy := time.Since(start).Microseconds()
+		turnID := a.State().Turn.ID
+		metrics := run.Metrics{TurnID: &turnID, PolicyMicros: &policy}
+		if review.Reason == "" {
+			start = time.Now()
+			verdict := g.Guardian.Judge(a.State().Config.Service, a.State().Position(), review.Entry.OperationID)
+			guardian := time.Since(start).Microseconds()
+			metrics.GuardianMicros = &guardian
+			a.Judge(review, verdict)
+		}
+		a.Measure(metrics)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g.turn(ctx, decided, seen)
+}
+
+// Decision returns the newest decision of the run and its live permit, so that a
+// consumer that lost an answer can go on (H-133).
+func (g *Gateway) Decision(ctx context.Context, id string) (*Turn, error) {
+	a, err := g.begin(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := a.State()
+	if s.Decision == nil {
+		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "The run has no decision yet."}
+	}
+	seen, err := g.catalog(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return g.turn(ctx, s, seen)
+}
+
+// turn shows the newest decision of s and its live permit.
+func (g *Gateway) turn(ctx context.Context, s *run.State, seen *run.Observed) (*Turn, error) {
+	decision, err := g.explain(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	out := &Turn{TurnID: s.Decision.TurnID, Decision: *decision}
+	if p := s.Permit; p != nil {
+		if entry := run.EntryByID(seen.Catalog, p.EntryID); entry != nil {
+			out.Permit = &Permit{p.ID, g.Keys.StepPermitToken(s.ID, p.ID), p.ExpiresAt, entry.Action()}
+		}
+	}
+	return out, nil
+}
+
+// explain adds the words to the newest decision.
+func (g *Gateway) explain(ctx context.Context, s *run.State) (*Decision, error) {
+	d := s.Decision
+	out := &Decision{TurnID: d.TurnID, Decision: d.Verdict, ReasonCode: d.ReasonCode, Explanation: run.Message(d.ReasonCode), Provenance: d.Provenance}
+	var err error
+	if d.Explanation != nil {
+		if out.Explanation, err = g.text(ctx, s.ID, *d.Explanation); err != nil {
+			return nil, err
+		}
+	}
+	if d.ClarificationRequest != nil {
+		request, err := g.text(ctx, s.ID, *d.ClarificationRequest)
+		if err != nil {
+			return nil, err
+		}
+		out.ClarificationRequest = &request
+	}
+	return out, nil
+}

@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+)
+
+// View is everything about a run that an owner may see (H-126). It holds no
+// credential and no permit token.
+type View struct {
+	State       *run.State
+	Outcome     string
+	Instruction string
+	Workspace   string
+	Head        string
+	Observation *Observation
+	Decision    *Decision
+	Executions  []Execution
+	Timeline    []Line
+}
+
+// Execution is one execution of a run, newest last.
+type Execution struct {
+	ExecutionID  string
+	PermitID     string
+	TurnID       string
+	OperationID  string
+	EffectDigest string
+	AmountCents  string
+	DispatchedAt string
+	Operation
+}
+
+// Line is one event as a timeline shows it.
+type Line struct {
+	Sequence  int64
+	EventID   string
+	Type      string
+	Timestamp string
+	Data      json.RawMessage
+}
+
+// View returns the current view of a run.
+func (g *Gateway) View(ctx context.Context, id string) (*View, error) {
+	a, err := g.begin(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := a.State()
+	v := &View{State: s, Outcome: s.Outcome(), Workspace: g.Workspace, Head: a.subject.Head}
+	if v.Instruction, err = g.text(ctx, id, s.Instruction); err != nil {
+		return nil, err
+	}
+	if s.Observation != nil {
+		seen, err := g.catalog(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if v.Observation, err = g.observation(ctx, id, seen); err != nil {
+			return nil, err
+		}
+	}
+	if s.Decision != nil {
+		if v.Decision, err = g.explain(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return v, g.each(ctx, id, 0, func(e evidence.Event) (bool, error) { return true, v.fold(e) })
+}
+
+func (v *View) fold(e evidence.Event) error {
+	v.Timeline = append(v.Timeline, Line{e.Sequence, e.ID, e.Type, e.Timestamp, e.Data})
+	if e.Type == "execution.dispatched" {
+		var d run.Dispatched
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			return fmt.Errorf("gateway: event %s: %w", e.ID, err)
+		}
+		v.Executions = append(v.Executions, Execution{
+			ExecutionID: d.ExecutionID, PermitID: d.PermitID, TurnID: d.TurnID, OperationID: d.OperationID, EffectDigest: d.EffectDigest,
+			AmountCents: d.AmountCents.String(), DispatchedAt: e.Timestamp,
+			Operation: Operation{ExecutionID: d.ExecutionID, State: run.ExecutionDispatched},
+		})
+	}
+	if n := len(v.Executions); n > 0 {
+		var voided string
+		return v.Executions[n-1].fold(e, &voided)
+	}
+	return nil
+}
+
+// List returns up to limit runs, newest first, older than the run before when
+// that is not "" (H-091).
+func (g *Gateway) List(ctx context.Context, before string, limit int) ([]*View, error) {
+	subjects, err := g.Ledger.Find(ctx, ledger.Query{Workspace: g.Workspace, Kind: ledger.KindRun, Before: before, Limit: limit})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	views := []*View{}
+	for _, subject := range subjects {
+		v, err := g.View(ctx, subject.ID)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// Capabilities is what a consumer may do at all (H-130).
+type Capabilities struct {
+	State    *run.State
+	Position string
+	Catalog  []run.Entry
+}
+
+// Capabilities returns grants, terms, workflow and the newest catalog.
+func (g *Gateway) Capabilities(ctx context.Context, id string) (*Capabilities, error) {
+	a, err := g.begin(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := g.catalog(ctx, a.State())
+	if err != nil {
+		return nil, err
+	}
+	return &Capabilities{a.State(), a.State().Position(), seen.Catalog}, nil
+}
+
+// Events returns up to a thousand events after a sequence; the highest sequence
+// of the run comes with them.
+func (g *Gateway) Events(ctx context.Context, id string, after int64) ([]evidence.Event, int64, error) {
+	subject, _, err := g.Ledger.Load(ctx, g.runKey(id))
+	switch {
+	case isNotFound(err):
+		return nil, 0, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such run."}
+	case err != nil:
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case after >= subject.Sequence:
+		return nil, subject.Sequence, nil
+	}
+	events, err := g.Ledger.Events(ctx, g.runKey(id), after, 1000)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return events, subject.Sequence, nil
+}
+
+// Watch wakes its caller when the run has new events.
+func (g *Gateway) Watch(id string) *ledger.Watcher { return g.Ledger.Watch(g.runKey(id)) }

@@ -1,0 +1,66 @@
+// Package replay is the authored guardian: verdicts written down beforehand,
+// keyed by service, operation and workflow position (L-7). It calls no model and
+// judges nothing; what is not in its file is PAUSE with AMBIGUOUS_GOAL. Every
+// verdict says that it is authored, so that nobody takes it for a measurement of
+// a model (H-169).
+package replay
+
+import (
+	_ "embed"
+
+	"countersign/internal/canon"
+	"countersign/internal/supervision/run"
+)
+
+// Provider is the name of this guardian in configuration and evidence.
+const Provider = "replay"
+
+//go:embed guardian.json
+var guardianFile []byte
+
+type rule struct {
+	Service    string   `json:"service"`
+	Position   string   `json:"position"`
+	Operations []string `json:"operations"`
+	Verdict    verdict  `json:"verdict"`
+}
+
+type verdict struct {
+	Decision             string  `json:"decision"`
+	ReasonCode           string  `json:"reasonCode"`
+	Explanation          string  `json:"explanation"`
+	ClarificationRequest *string `json:"clarificationRequest"`
+}
+
+type place struct{ service, position, operation string }
+
+// Guardian answers from the authored file. It is safe for concurrent use.
+type Guardian struct{ verdicts map[place]verdict }
+
+// NewGuardian reads the authored file.
+func NewGuardian() (*Guardian, error) {
+	var rules []rule
+	if err := canon.Unmarshal(guardianFile, &rules); err != nil {
+		return nil, err
+	}
+	g := &Guardian{map[place]verdict{}}
+	for _, r := range rules {
+		for _, operation := range r.Operations {
+			g.verdicts[place{r.Service, r.Position, operation}] = r.Verdict
+		}
+	}
+	return g, nil
+}
+
+// Judge returns the authored verdict for an operation at a position of the
+// service's workflow.
+func (g *Guardian) Judge(service, position, operation string) run.Verdict {
+	v, ok := g.verdicts[place{service, position, operation}]
+	if !ok {
+		v = verdict{run.Pause, "AMBIGUOUS_GOAL", "There is no authored verdict for this operation at this point of the workflow.", nil}
+	}
+	return run.Verdict{
+		Decision: v.Decision, ReasonCode: v.ReasonCode, Explanation: v.Explanation, ClarificationRequest: v.ClarificationRequest,
+		Provider: Provider, Provenance: run.ByReplay,
+	}
+}
