@@ -15,10 +15,12 @@ import (
 	"time"
 )
 
-// ledgers are the engines' packages: they run the same tests.
+// ledgers are the engines' packages: they run the same tests, and each its own
+// fail points.
 var ledgers = []twins{{
 	pkgs: [2]string{"countersign/internal/ledger/sqlite", "countersign/internal/ledger/postgres"},
 	test: "TestLedger",
+	own:  []string{"FaultAtEveryPoint", "KillAtEveryPoint"},
 }}
 
 // test runs every test of the module under the race detector.

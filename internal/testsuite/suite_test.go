@@ -53,6 +53,9 @@ func TestSaid(t *testing.T) { t.Skip("needs a moon") }`),
 	t.Run("b", func(t *testing.T) { t.Skip("not here") })
 	t.Run("d", func(t *testing.T) {})
 }`),
+		"points/points_test.go": tests("points", `func TestLedger(t *testing.T) { t.Run("Own", func(t *testing.T) { t.Run("p", func(t *testing.T) {}) }) }`),
+		"others/others_test.go": tests("others", `func TestLedger(t *testing.T) { t.Run("Own", func(t *testing.T) { t.Run("q", func(t *testing.T) {}) }) }`),
+		"empty/empty_test.go":   tests("empty", `func TestLedger(t *testing.T) { t.Run("Own", func(t *testing.T) {}) }`),
 		"fuzz/fuzz_test.go": tests("fuzz", `func FuzzSeeded(f *testing.F) { f.Add("x"); f.Fuzz(func(*testing.T, string) {}) }
 func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 	})
@@ -85,7 +88,7 @@ func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 		"not compiled": {packages: []string{"./build"}, fails: true, prints: []string{"undefined: undefined", "FAIL\tm/build [build failed]"}, found: []string{"no test ran"}},
 		"twins differ": {
 			packages: []string{"./one", "./two"},
-			pairs:    []twins{{[2]string{"m/one", "m/two"}, "TestLedger"}},
+			pairs:    []twins{{[2]string{"m/one", "m/two"}, "TestLedger", nil}},
 			found: []string{
 				"TestLedger/b ran on m/one and not on m/two",
 				"TestLedger/c ran on m/one and not on m/two",
@@ -94,15 +97,19 @@ func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 		},
 		"a twin is missing": {
 			packages: []string{"./one"},
-			pairs:    []twins{{[2]string{"m/one", "m/two"}, "TestLedger"}},
-			found: []string{
-				"TestLedger/a ran on m/one and not on m/two",
-				"TestLedger/b ran on m/one and not on m/two",
-				"TestLedger/c ran on m/one and not on m/two",
-				"m/two ran nothing below TestLedger",
-			},
+			pairs:    []twins{{[2]string{"m/one", "m/two"}, "TestLedger", nil}},
+			found:    []string{"m/two ran nothing below TestLedger"},
 		},
-		"twins agree": {packages: []string{"./one"}, pairs: []twins{{[2]string{"m/one", "m/one"}, "TestLedger"}}},
+		"twins with lists of their own": {
+			packages: []string{"./points", "./others"},
+			pairs:    []twins{{[2]string{"m/points", "m/others"}, "TestLedger", []string{"Own"}}},
+		},
+		"a list of its own is empty": {
+			packages: []string{"./points", "./none", "./empty"},
+			pairs:    []twins{{[2]string{"m/points", "m/empty"}, "TestLedger", []string{"Own"}}},
+			found:    []string{"TestLedger/Own/... ran on m/points and not on m/empty"},
+		},
+		"twins agree": {packages: []string{"./one"}, pairs: []twins{{[2]string{"m/one", "m/one"}, "TestLedger", nil}}},
 		"no seed": {
 			packages: []string{"./fuzz"},
 			targets:  []target{{"m/fuzz", "FuzzSeeded", 1}, {"m/fuzz", "FuzzEmpty", 1}},
