@@ -134,10 +134,11 @@ func (w *world) after(d time.Duration) *world { w.now = w.now.Add(d); return w }
 func (w *world) fresh() (seed [32]byte) {
 	w.seed++
 	binary.BigEndian.PutUint64(seed[:], w.seed)
+	copy(seed[8:], w.target)
 	return seed
 }
 
-// now reads the state as the next caller would.
+// read reads the state as the next caller would.
 func (w *world) read() *State {
 	w.Helper()
 	s, err := DecodeState(w.state)
@@ -179,13 +180,7 @@ func (w *world) store(out *Transition) {
 	if len(state) > 32<<10 {
 		w.Fatalf("the state has %d bytes, want at most 32 KB", len(state))
 	}
-	var at evidence.Link
-	if at = (evidence.Link{Hash: evidence.Genesis}); len(w.events) > 0 {
-		e := w.events[len(w.events)-1]
-		at = evidence.Link{Sequence: e.Sequence, Hash: e.Hash}
-	}
-	now := out.State.UpdatedAt
-	sealed, err := evidence.Seal(testKey, out.State.ID, at, now.Time(), out.Drafts)
+	sealed, err := evidence.Seal(testKey, out.State.ID, link(w.events), out.State.UpdatedAt.Time(), out.Drafts)
 	if err != nil {
 		w.Fatalf("seal: %v", err)
 	}
@@ -197,6 +192,15 @@ func (w *world) store(out *Transition) {
 	}
 	w.state, w.last = state, out
 	w.events, w.texts = append(w.events, sealed...), append(w.texts, out.Texts...)
+}
+
+// link is the place behind the last of the events.
+func link(events []evidence.Event) evidence.Link {
+	if len(events) == 0 {
+		return evidence.Link{Hash: evidence.Genesis}
+	}
+	e := events[len(events)-1]
+	return evidence.Link{Sequence: e.Sequence, Hash: e.Hash}
 }
 
 // settle stores what time alone brings about.
@@ -259,8 +263,7 @@ func (w *world) emitted(n int, want ...string) {
 }
 
 func (w *world) request() CreateRequest {
-	var names authority.Fresh
-	names = *authority.NewFresh(sha256.Sum256([]byte(w.target)), w.now)
+	names := authority.NewFresh(sha256.Sum256([]byte(w.target)), w.now)
 	r := CreateRequest{
 		Workspace: "default", Issuer: issuer, RunID: names.ID(),
 		Config: Config{
