@@ -52,6 +52,9 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		run := goTest(ctx, r, env, "-race", "-count=1", "-timeout=15m",
 			"-coverprofile="+profile, "-coverpkg="+strings.Join(covered, ","), "./...")
 		r.summary(10)
+		if ctx.Err() != nil {
+			return run
+		}
 		return errors.Join(run, findings(r.gate(ledgers, targets)))
 	})
 	if tests != nil {
