@@ -50,10 +50,11 @@ var rings = [][]string{
 
 // withinRing lists the imports between packages of one ring, with the reason.
 var withinRing = map[string][]string{
-	"dispatch":                 {"evidence"},              // a JWS kid is evidence.KeyID
-	"internal/supervision/run": {"internal/authority"},    // a run's state holds grants, permits and a budget
-	"internal/channel/owner":   {"internal/channel/edge"}, // strict JSON and the one error table
-	"internal/channel/agent":   {"internal/channel/edge"},
+	"dispatch":                     {"evidence"},              // a JWS kid is evidence.KeyID
+	"internal/supervision/run":     {"internal/authority"},    // a run's state holds grants, permits and a budget
+	"internal/supervision/gateway": {"internal/identity"},     // a run's state and its token change in one commit
+	"internal/channel/owner":       {"internal/channel/edge"}, // strict JSON and the one error table
+	"internal/channel/agent":       {"internal/channel/edge"},
 }
 
 // support is what only tests and the development commands use. It may import
