@@ -375,6 +375,13 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
+// SHA-256 of 32 zero bytes begins 66687aadf862bd77.
+func TestKeyID(t *testing.T) {
+	if id := KeyID(make([]byte, 32)); id != "66687aadf862bd77" {
+		t.Error(id)
+	}
+}
+
 func TestDecodeLeavesNoSecondReading(t *testing.T) {
 	type order struct {
 		ID       string `json:"checkoutId"`

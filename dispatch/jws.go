@@ -7,8 +7,8 @@ import (
 	"errors"
 	"strings"
 
-	"countersign/evidence"
 	"countersign/internal/canon"
+	"countersign/internal/money"
 )
 
 // Types of token.
@@ -36,7 +36,7 @@ type header struct {
 }
 
 func seal(typ string, key ed25519.PrivateKey, payload []byte) string {
-	kid := evidence.KeyID(key.Public().(ed25519.PublicKey))
+	kid := KeyID(key.Public().(ed25519.PublicKey))
 	head := canon.MustMarshal(header{"EdDSA", kid, typ})
 	input := canon.EncodeBase64(head) + "." + canon.EncodeBase64(payload)
 	return input + "." + canon.EncodeBase64(ed25519.Sign(key, []byte(input)))
@@ -122,5 +122,6 @@ func isName(s string) bool {
 
 // isCents reports whether s is cents as a decimal string, 0|[1-9][0-9]{0,11}.
 func isCents(s string) bool {
-	return len(s) >= 1 && len(s) <= 12 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
+	_, err := money.Parse(s)
+	return err == nil
 }

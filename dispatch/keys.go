@@ -2,12 +2,13 @@ package dispatch
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"countersign/evidence"
 	"countersign/internal/canon"
 )
 
@@ -18,7 +19,13 @@ type TrustedKey struct {
 }
 
 // ID is the kid of tokens signed with the key.
-func (k TrustedKey) ID() string { return evidence.KeyID(k.Public) }
+func (k TrustedKey) ID() string { return KeyID(k.Public) }
+
+// KeyID is the first 16 hex characters of the SHA-256 of the raw public key.
+func KeyID(public ed25519.PublicKey) string {
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:8])
+}
 
 // ParseKeys reads a *.pub file: lines KEY or KEY notAfter, oldest key first. KEY
 // is base64url without padding of the 32 raw bytes, notAfter an RFC 3339 time.
