@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,22 +50,26 @@ type Event struct {
 	KeyID        string          `json:"keyId"`
 }
 
-// hashed is exactly the part of an event that its hash covers.
-type hashed struct {
-	ID           string          `json:"id"`
-	RunID        string          `json:"runId"`
-	Sequence     int64           `json:"sequence"`
-	Type         string          `json:"type"`
-	Data         json.RawMessage `json:"data"`
-	Timestamp    string          `json:"timestamp"`
-	PreviousHash string          `json:"previousHash"`
-}
-
 // Digest returns the SHA-256 that the event's Hash spells and its Signature
 // signs, computed from the other members. It is an error when Data or another
 // member cannot be canonical.
 func (e *Event) Digest() ([sha256.Size]byte, error) {
-	b, err := canon.Marshal(hashed{e.ID, e.RunID, e.Sequence, e.Type, e.Data, e.Timestamp, e.PreviousHash})
+	data := []byte(e.Data)
+	if !canon.IsCanonical(data) {
+		var err error
+		if data, err = canon.Canonical(data); err != nil {
+			return [sha256.Size]byte{}, err
+		}
+	}
+	o := object{b: make([]byte, 0, len(data)+512)}
+	o.raw("data", data)
+	o.text("id", e.ID)
+	o.text("previousHash", e.PreviousHash)
+	o.text("runId", e.RunID)
+	o.integer("sequence", e.Sequence)
+	o.text("timestamp", e.Timestamp)
+	o.text("type", e.Type)
+	b, err := o.end()
 	if err != nil {
 		return [sha256.Size]byte{}, err
 	}
@@ -85,6 +90,19 @@ type Link struct {
 	Sequence int64  // of the newest event, 0 when there is none
 	Hash     string // of the newest event, [Genesis] when there is none
 }
+
+// ParseLink reads SEQ:HASH, the spelling of [Link.String], for a chain that has
+// at least one event.
+func ParseLink(s string) (Link, error) {
+	sequence, hash, _ := strings.Cut(s, ":")
+	n, err := strconv.ParseInt(sequence, 10, 64)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != sequence || !canon.IsHash(hash) {
+		return Link{}, fmt.Errorf("evidence: want a head as SEQ:HASH, a sequence from 1 and 64 lowercase hex digits")
+	}
+	return Link{n, hash}, nil
+}
+
+func (l Link) String() string { return strconv.FormatInt(l.Sequence, 10) + ":" + l.Hash }
 
 // SigningKey is an Ed25519 key with its key id.
 type SigningKey struct {

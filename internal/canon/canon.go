@@ -13,7 +13,8 @@
 //   - nothing follows the value.
 //
 // [Canonical] accepts any text of that grammar and returns its canonical form.
-// [IsCanonical] says whether the bytes are that form already. [Marshal] encodes
+// [IsCanonical] says whether the bytes are that form already, and [Members]
+// takes an object in that form apart. [Marshal] encodes
 // a Go value; [Unmarshal] decodes strictly: unknown members, members in another
 // case, missing grammar and trailing bytes are errors. All functions are pure
 // and safe for concurrent use.
@@ -108,12 +109,6 @@ func Canonical(raw []byte) ([]byte, error) {
 		return nil, syntax(err)
 	}
 	return v, nil
-}
-
-// IsCanonical reports whether raw is in canonical form already.
-func IsCanonical(raw []byte) bool {
-	c, err := Canonical(raw)
-	return err == nil && bytes.Equal(c, raw)
 }
 
 // Marshal returns the canonical form of v. Values outside the house grammar
