@@ -44,8 +44,8 @@ type (
 const childWorkers = 4
 
 // Main runs the tests of an engine's package, or the child's work when this
-// process is a child. It does not return.
-func Main(m *testing.M, b Backend) {
+// process is a child. It does not return. m is a *testing.M or wraps one.
+func Main(m interface{ Run() int }, b Backend) {
 	task := os.Getenv(childVariable)
 	if task == "" {
 		os.Exit(m.Run())

@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"sync"
@@ -80,23 +78,16 @@ func open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	if o.QueueSize <= 0 {
 		o.QueueSize = defaultQueueSize
 	}
-	db, err := sql.Open("sqlite", readerDSN(path))
-	if err != nil {
-		return nil, fmt.Errorf("sqlite: %w", err)
-	}
-	db.SetMaxOpenConns(readers)
-	db.SetMaxIdleConns(readers)
-	if _, err := checkMigrations(ctx, db, migrations); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	reads, err := newReads(ctx, db)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	l := &Ledger{clock: o.Clock, holder: rand.Text(), reads: reads, queue: newQueue(o.QueueSize, o.BatchLimit)}
+	l := &Ledger{clock: o.Clock, holder: rand.Text(), queue: newQueue(o.QueueSize, o.BatchLimit)}
 	l.writer = newWriter(path, l, o)
+	// The writer first: after a crash, or on a copy without its -shm file, only
+	// a connection that may write can recover the WAL.
 	if err := l.writer.reopen(); err != nil {
-		return nil, errors.Join(err, reads.close())
+		return nil, err
+	}
+	var err error
+	if l.reads, err = openReads(ctx, path); err != nil {
+		return nil, errors.Join(err, l.writer.tx.close())
 	}
 	go l.writer.run()
 	return l, nil

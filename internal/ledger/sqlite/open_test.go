@@ -294,3 +294,26 @@ func TestPathWithSpecialCharacters(t *testing.T) {
 		t.Error(r.Err())
 	}
 }
+
+// A copy of a file that was in use, without its -shm file, opens and holds what
+// was acknowledged.
+func TestOpenCopyOfLiveFile(t *testing.T) {
+	path := create(t)
+	l := mustOpen(t, path, Options{})
+	if r := l.Commit(t.Context(), newChange("r")); r.Outcome != ledger.Stored {
+		t.Fatal(r.Err())
+	}
+	restored := filepath.Join(t.TempDir(), "countersign.db")
+	for _, suffix := range []string{"", "-wal"} {
+		raw, err := os.ReadFile(path + suffix)
+		if err != nil || len(raw) == 0 {
+			t.Fatalf("%s: %d bytes, %v", suffix, len(raw), err)
+		}
+		if err := os.WriteFile(restored+suffix, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := mustOpen(t, restored, Options{}).Load(t.Context(), newChange("r").Writes[0].Key); err != nil {
+		t.Error(err)
+	}
+}

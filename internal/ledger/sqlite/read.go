@@ -41,15 +41,25 @@ type reads struct {
 	subject, events, record, fate, credential, texts, text, sealed, due *sql.Stmt
 }
 
-func newReads(ctx context.Context, db *sql.DB) (*reads, error) {
+// openReads refuses a file with other migrations than this program's.
+func openReads(ctx context.Context, path string) (*reads, error) {
+	db, err := sql.Open("sqlite", readerDSN(path))
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	db.SetMaxOpenConns(readers)
+	db.SetMaxIdleConns(readers)
 	r := &reads{db: db}
+	if _, err := checkMigrations(ctx, db, migrations); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
 	for query, stmt := range map[string]**sql.Stmt{
 		readSubject: &r.subject, readEvents: &r.events, readRecord: &r.record, readFate: &r.fate,
 		readCredential: &r.credential, readTexts: &r.texts, readText: &r.text, readSealed: &r.sealed, readDue: &r.due,
 	} {
 		s, err := db.PrepareContext(ctx, query)
 		if err != nil {
-			return nil, fmt.Errorf("sqlite: %w", err)
+			return nil, errors.Join(fmt.Errorf("sqlite: %w", err), r.close())
 		}
 		*stmt = s
 	}
