@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign/internal/ledger/ledgertest"
+	"countersign/internal/pgtest"
+)
+
+var backend = ledgertest.Backend{
+	Name:       "postgres",
+	Points:     Points,
+	Durable:    DurablePoints,
+	Migrations: MigrationNames(),
+	Replicas:   3,
+	Writers:    directWriters,
+	Create:     func(t testing.TB) string { return pgtest.Database(t, Migrate) },
+	Open: func(ctx context.Context, url string, o ledgertest.Options) (ledgertest.Engine, error) {
+		l, err := Open(ctx, url, Options(o))
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	},
+	Rows: rows,
+}
+
+func rows(t testing.TB, url string) map[string]int64 {
+	conn := connect(t, url)
+	counts := make(map[string]int64)
+	for _, table := range []string{"subjects", "attributes", "events", "idempotency", "spent_permits", "credentials", "texts", "blobs", "sealed", "fingerprints", "probe"} {
+		var n int64
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		counts[table] = n
+	}
+	return counts
+}
+
+// connect opens a session behind the engine's back.
+func connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// tests ends the server that the tests of this package share.
+type tests struct{ m *testing.M }
+
+func (t tests) Run() int { return pgtest.Main(t.m) }
+
+func TestMain(m *testing.M) { ledgertest.Main(tests{m}, backend) }
+
+func TestLedger(t *testing.T) { ledgertest.Run(t, backend) }
