@@ -1,0 +1,185 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"countersign/internal/canon"
+)
+
+// Config of an API.
+type Config struct {
+	Origin  string       // public origin, the one spelling of ParseOrigin
+	Title   string       // of the OpenAPI document
+	Version string       // of the contract (H-001)
+	Log     *slog.Logger // nil: nothing is logged
+	// Ready reports whether the process can do its work; /readyz asks it. Without
+	// it the answer is no.
+	Ready func(context.Context) error
+	// Unavailable recognizes errors of the installation that pass by themselves:
+	// they are 503 LEDGER_UNAVAILABLE, not 500.
+	Unavailable func(error) bool
+}
+
+// API holds the routes, their guards and the OpenAPI document. Register
+// everything before serving; after that it is safe for concurrent use.
+type API struct {
+	origin *url.URL
+	log    *slog.Logger
+	ready  func(context.Context) error
+	passes func(error) bool
+	mux    *http.ServeMux
+	huma   huma.API
+	guards []guarded // longest prefix first
+
+	ended chan struct{} // closed when streams have to end
+	end   sync.Once
+}
+
+// New makes an API without routes but /healthz and /readyz.
+func New(c Config) (*API, error) {
+	origin, err := ParseOrigin(c.Origin)
+	if err != nil {
+		return nil, err
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Ready == nil {
+		c.Ready = func(context.Context) error { return errors.New("edge: nothing says whether the process is ready") }
+	}
+	setHuma()
+	a := &API{origin: origin, log: c.Log, ready: c.Ready, passes: c.Unavailable, mux: http.NewServeMux(), ended: make(chan struct{})}
+	config := huma.DefaultConfig(c.Title, c.Version)
+	config.CreateHooks = nil // no $schema member in bodies
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
+	config.Transformers = []huma.Transformer{encode}
+	config.RejectUnknownQueryParameters = true
+	config.Servers = []*huma.Server{{URL: c.Origin}}
+	a.huma = humago.New(a.mux, config)
+	return a, nil
+}
+
+// ParseOrigin reads an origin and accepts the spelling browsers send:
+// scheme://host or scheme://host:port with http or https, in lower case, without
+// the scheme's default port, path, query or user.
+func ParseOrigin(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, fmt.Errorf("edge: the origin is not a URL")
+	}
+	defaultPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	if defaultPort == "" || u.Hostname() == "" || u.Port() == defaultPort ||
+		s != u.Scheme+"://"+u.Host || s != strings.ToLower(s) || strings.HasSuffix(u.Host, ":") {
+		return nil, fmt.Errorf("edge: want an origin such as http://localhost:8420 or https://host, in lower case and without a path")
+	}
+	return u, nil
+}
+
+// Origin returns the configured origin.
+func (a *API) Origin() string { return a.origin.String() }
+
+// OpenAPI returns the document of what is registered.
+func (a *API) OpenAPI() *huma.OpenAPI { return a.huma.OpenAPI() }
+
+// Document returns the OpenAPI 3.1 document as indented JSON, the same bytes for
+// the same routes.
+func (a *API) Document() ([]byte, error) {
+	raw, err := json.Marshal(a.huma.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("edge: %w", err)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return nil, fmt.Errorf("edge: %w", err)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// Handle registers a plain handler for a pattern of http.ServeMux. It is guarded
+// by its path like every other and not part of the document.
+func (a *API) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
+
+// encoded is an answer's body, ready to be sent.
+type encoded []byte
+
+// encode turns an answer into bytes before the status is sent. A body that
+// cannot be encoded panics here and becomes a clean 500; later it would be a
+// broken 200. A nil slice is written as [], as the schema says.
+func encode(ctx huma.Context, _ string, v any) (any, error) {
+	b, err := jsonv2.Marshal(v, jsonv2.Deterministic(true))
+	if err != nil {
+		panic(fmt.Errorf("edge: an answer cannot be encoded: %w", err))
+	}
+	ctx.SetHeader("Content-Length", strconv.Itoa(len(b)))
+	return encoded(b), nil
+}
+
+var format = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		_, err := w.Write(v.(encoded))
+		return err
+	},
+	Unmarshal: func(raw []byte, v any) error { return canon.Unmarshal(raw, v) },
+}
+
+// setHuma gives huma's package variables our rules, once.
+var setHuma = sync.OnceFunc(func() {
+	huma.ValidateStrictCasing = true
+	huma.DefaultArrayNullable = false
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, _ string, errs ...error) huma.StatusError {
+		return fromHuma(ctx.Operation(), status, errs)
+	}
+	// Without a context there is no operation: used for the schema of refusals.
+	huma.NewError = func(status int, _ string, errs ...error) huma.StatusError {
+		return fromHuma(&huma.Operation{}, status, errs)
+	}
+})
+
+// fromHuma turns a refusal of huma's into ours: our reason, places and messages,
+// none of its values.
+func fromHuma(op *huma.Operation, status int, errs []error) *Problem {
+	reason := reasonOfStatus(status)
+	if reason == Internal {
+		p := Refuse(Internal, "")
+		if len(errs) > 0 {
+			p.cause = errs[0]
+		}
+		return p
+	}
+	inBody := true
+	p := Refuse(reason, "")
+	for _, err := range errs {
+		d, ok := err.(huma.ErrorDetailer)
+		if !ok {
+			continue
+		}
+		detail := d.ErrorDetail()
+		// Behind a colon huma quotes parse errors, and those quote the value.
+		message, _, _ := strings.Cut(detail.Message, ": ")
+		p.at(detail.Location, message)
+		inBody = inBody && (detail.Location == "body" || strings.HasPrefix(detail.Location, "body."))
+	}
+	if m := malformedReason(op); reason != m && inBody && p.Status == http.StatusBadRequest {
+		errors := p.Errors
+		p = Refuse(m, "")
+		p.Errors = errors
+	}
+	return p
+}

@@ -1,0 +1,222 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+)
+
+// MaxBody is the largest request body in bytes (L-19).
+const MaxBody = 64 << 10
+
+// Operation is a route with its documentation.
+type Operation struct {
+	huma.Operation
+	// Reasons are the codes that the handler refuses with. Those of the guard and
+	// of reading the request are added. A code of the table that refuses no
+	// request panics at registration.
+	Reasons []string
+	// Malformed is the code for a body outside the grammar or its schema; empty
+	// means INVALID_REQUEST.
+	Malformed string
+	// BodySchema documents the body of an operation with a RawBody.
+	BodySchema *huma.Schema
+}
+
+// Register adds a JSON operation. I and O are huma's input and output structs. A
+// body is read into a field Body, checked against its schema and decoded with
+// package canon, or left as a field RawBody []byte with the tag
+// contentType:"application/json", which is checked for the grammar alone and
+// valid until the handler returns. An operation with neither refuses bodies.
+func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) (*O, error)) {
+	t := reflect.TypeFor[I]()
+	_, body := t.FieldByName("Body")
+	_, raw := t.FieldByName("RawBody")
+	o := a.operation(op, body || raw)
+	o.SkipValidateBody = raw && !body
+	huma.Register(a.huma, o, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if err != nil {
+			return nil, a.refused(ctx, o.OperationID, err)
+		}
+		return out, nil
+	})
+	if o.SkipValidateBody {
+		a.documentBody(o, op.BodySchema)
+	}
+}
+
+// documentBody replaces the schema that huma gives raw bodies, a binary string.
+func (a *API) documentBody(o huma.Operation, schema *huma.Schema) {
+	if schema == nil {
+		schema = &huma.Schema{}
+	}
+	item := a.huma.OpenAPI().Paths[o.Path]
+	for _, registered := range []*huma.Operation{item.Post, item.Put, item.Patch} {
+		if registered != nil && registered.OperationID == o.OperationID {
+			registered.RequestBody.Content["application/json"].Schema = schema
+		}
+	}
+}
+
+// malformedKey is where huma.Operation.Metadata holds Operation.Malformed.
+const malformedKey = "edge.malformed"
+
+func malformedReason(op *huma.Operation) string {
+	if reason, ok := op.Metadata[malformedKey].(string); ok {
+		return reason
+	}
+	return authority.InvalidRequest
+}
+
+// operation prepares what huma registers: documented refusals and strict reading.
+func (a *API) operation(op Operation, body bool) huma.Operation {
+	o := op.Operation
+	reasons := append(slices.Clone(op.Reasons), Internal, LedgerUnavailable)
+	if g, found := a.guardOf(o.Path); found {
+		reasons = append(reasons, g.Reasons...)
+	}
+	if op.Malformed != "" {
+		reasons = append(reasons, op.Malformed)
+		o.Metadata = map[string]any{malformedKey: op.Malformed}
+	}
+	reasons = append(reasons, authority.InvalidRequest, OriginRejected)
+	if body {
+		reasons = append(reasons, ContentTypeRejected, BodyTooLarge)
+	}
+	o.Responses = a.refusals(reasons, o.Responses)
+	o.MaxBodyBytes = MaxBody + 1 // huma refuses what equals its bound; ours is checked before
+	o.BodyReadTimeout = -1       // the router's deadline holds; a later one would cut long handlers
+	o.Middlewares = append(slices.Clone(o.Middlewares), a.readRequest)
+	return o
+}
+
+// refusals documents the reasons by status.
+func (a *API) refusals(reasons []string, responses map[string]*huma.Response) map[string]*huma.Response {
+	documented := map[string]*huma.Response{}
+	for status, r := range responses {
+		documented[status] = r
+	}
+	codes := map[int][]string{}
+	for _, code := range reasons {
+		r, known := reasonOf(code)
+		if !known || r.Status == http.StatusOK {
+			panic("edge: " + code + " is not a reason to refuse a request")
+		}
+		if !slices.Contains(codes[r.Status], code) {
+			codes[r.Status] = append(codes[r.Status], code)
+		}
+	}
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	for status, list := range codes {
+		slices.Sort(list)
+		documented[strconv.Itoa(status)] = &huma.Response{
+			Description: strings.Join(list, ", "),
+			Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
+		}
+	}
+	return documented
+}
+
+// readRequest reads the body and refuses what huma would let pass: repeated
+// parameters, a body where none is taken, another type, a text outside the
+// grammar.
+func (a *API) readRequest(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	op := ctx.Operation()
+	body, err := readBody(w, r, op)
+	if err == nil {
+		err = repeated(r, op)
+	}
+	if err == nil && len(body) > 0 && !op.SkipValidateBody {
+		err = checkNulls(a.huma.OpenAPI().Components.Schemas, op, body)
+	}
+	if err != nil {
+		a.refused(r.Context(), op.OperationID, err).write(w)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	next(ctx)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, op *huma.Operation) ([]byte, error) {
+	if op.RequestBody == nil {
+		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
+			return nil, Refuse(authority.InvalidRequest, "").at("body", "this operation takes no body")
+		}
+		return nil, nil
+	}
+	if r.ContentLength == 0 && !op.RequestBody.Required && len(r.Header["Content-Type"]) == 0 {
+		return nil, nil
+	}
+	if !isJSON(r.Header) {
+		return nil, Refuse(ContentTypeRejected, "")
+	}
+	tooLarge := Refuse(BodyTooLarge, "").With("Connection", "close")
+	if r.ContentLength > MaxBody {
+		return nil, tooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	switch {
+	case len(body) > MaxBody:
+		return nil, tooLarge
+	case err != nil:
+		return nil, Refuse(authority.InvalidRequest, "The body did not arrive whole.").With("Connection", "close")
+	}
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	if err := canon.Check(body); err != nil {
+		return nil, malformed(malformedReason(op), err)
+	}
+	r.Header.Set("Content-Type", "application/json") // the one spelling that huma knows
+	return body, nil
+}
+
+// isJSON accepts application/json alone or with charset utf-8, sent once and
+// without a content encoding.
+func isJSON(h http.Header) bool {
+	if len(h["Content-Type"]) != 1 || len(h["Content-Encoding"]) != 0 {
+		return false
+	}
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return false
+	}
+	charset, given := params["charset"]
+	delete(params, "charset")
+	return len(params) == 0 && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// repeated refuses a parameter that is there twice: two readers could take two
+// values from one request.
+func repeated(r *http.Request, op *huma.Operation) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return Refuse(authority.InvalidRequest, "").at("query", "not a query string")
+	}
+	for _, p := range op.Parameters {
+		switch {
+		case p.In == "query" && len(query[p.Name]) > 1:
+			return Refuse(authority.InvalidRequest, "").at("query."+p.Name, "stands twice")
+		case p.In == "header" && len(r.Header.Values(p.Name)) > 1:
+			return Refuse(authority.InvalidRequest, "").at("header."+p.Name, "stands twice")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"countersign/internal/identity"
+)
+
+// OwnerPrefix is where the owner's routes begin.
+const OwnerPrefix = "/api/v1/owner/"
+
+// SessionPath is where the owner signs in (POST) and out (DELETE).
+const SessionPath = OwnerPrefix + "session"
+
+// OwnerCookie is the name of the session cookie.
+const OwnerCookie = "countersign_owner"
+
+// ownerHeader and its value are what no form and no link of another site can send.
+const ownerHeader = "X-Halfspan-Owner"
+
+// ownerChallenge is the WWW-Authenticate of a 401 (RFC 9110 wants one).
+const ownerChallenge = `Cookie realm="countersign owner", cookie-name=` + OwnerCookie
+
+// OwnerGuard keeps the owner's rules in the order of G-20: an Authorization
+// header is refused before the cookie is looked at (403); then the session (401);
+// then Origin, Sec-Fetch-Site and x-halfspan-owner (403). HEAD counts as GET.
+// Signing in needs no session, and everything else.
+//
+// verify returns the session of a cookie or identity.ErrUnauthenticated. The
+// session is in the request's context, see [SessionFrom].
+func OwnerGuard(origin string, verify func(ctx context.Context, cookie string) (identity.Session, error)) Guard {
+	check := func(r *http.Request) (*http.Request, error) {
+		if len(r.Header["Authorization"]) > 0 {
+			return nil, Refuse(BearerOnOwnerRoute, "")
+		}
+		if r.Method != http.MethodPost || r.URL.Path != SessionPath {
+			session, err := verify(r.Context(), ownerCookie(r))
+			if errors.Is(err, identity.ErrUnauthenticated) {
+				return nil, unauthenticatedOwner()
+			}
+			if err != nil {
+				return nil, err
+			}
+			r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, session))
+		}
+		return r, sameOrigin(r, origin)
+	}
+	return Guard{[]string{BearerOnOwnerRoute, AuthenticationRequired, OriginRejected, OwnerHeaderRequired}, check}
+}
+
+func unauthenticatedOwner() error {
+	return Refuse(AuthenticationRequired, "").With("WWW-Authenticate", ownerChallenge)
+}
+
+// ownerCookie returns the value of the session cookie, and nothing when there is
+// more than one: another port of the same host can plant a second.
+func ownerCookie(r *http.Request) string {
+	if c := r.CookiesNamed(OwnerCookie); len(c) == 1 {
+		return c[0].Value
+	}
+	return ""
+}
+
+func sameOrigin(r *http.Request, origin string) error {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	given := r.Header["Origin"]
+	if len(given) == 0 && !reads {
+		return Refuse(OriginRejected, "The request has no Origin header.")
+	}
+	if len(given) > 1 || len(given) == 1 && given[0] != origin {
+		return Refuse(OriginRejected, "The Origin header is not the configured origin.")
+	}
+	for _, site := range r.Header["Sec-Fetch-Site"] {
+		if site != "same-origin" && site != "none" {
+			return Refuse(OriginRejected, "The request comes from another site.")
+		}
+	}
+	if v := r.Header[ownerHeader]; !reads && (len(v) != 1 || v[0] != "1") {
+		return Refuse(OwnerHeaderRequired, "")
+	}
+	return nil
+}
+
+type sessionKey struct{}
+
+// SessionFrom returns the owner session that [OwnerGuard] let in.
+func SessionFrom(ctx context.Context) (identity.Session, bool) {
+	s, ok := ctx.Value(sessionKey{}).(identity.Session)
+	return s, ok
+}

@@ -1,0 +1,118 @@
+package edge
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"countersign/internal/authority"
+)
+
+// Reason codes that only HTTP has. The others are those of package authority.
+const (
+	AuthenticationRequired = "AUTHENTICATION_REQUIRED"
+	BearerOnOwnerRoute     = "BEARER_ON_OWNER_ROUTE"
+	OriginRejected         = "ORIGIN_REJECTED"
+	OwnerHeaderRequired    = "OWNER_HEADER_REQUIRED"
+	ContentTypeRejected    = "CONTENT_TYPE_REJECTED"
+	BodyTooLarge           = "BODY_TOO_LARGE"
+	MethodNotAllowed       = "METHOD_NOT_ALLOWED"
+	RateLimited            = "RATE_LIMITED"
+	LedgerUnavailable      = "LEDGER_UNAVAILABLE"
+	Internal               = "INTERNAL"
+)
+
+// Reason is one line of the table.
+type Reason struct {
+	Code string
+	// Status is the HTTP status of a refusal for this reason. 200 marks a reason
+	// that refuses no request: it stands in a decision or in a run's stopContext.
+	Status     int
+	Title      string        // what happened, the same every time
+	Next       string        // what the caller does next
+	RetryAfter time.Duration // sent when a refusal names no other; 0: none
+}
+
+// Reasons returns the table of reason codes in the order they were added.
+func Reasons() []Reason { return slices.Clone(reasons) }
+
+// reasons is append-only: a code that was published keeps its meaning and its
+// status.
+var reasons = []Reason{
+	{authority.MalformedProposal, 400, "Malformed report", "Correct the named members and submit the report again; nothing was stored.", 0},
+	{authority.InvalidSelection, 200, "Invalid selection", "Submit a report with unique candidate ids and exactly one proposed candidate that is the selected one.", 0},
+	{authority.MissingEvidence, 200, "Evidence missing", "Get the observation again and name its id in evidenceRefs.", 0},
+	{authority.StaleState, 409, "State has changed", "Get the observation again and report on it.", 0},
+	{authority.StaleTarget, 200, "Target not in the catalog", "Get the observation again and use a targetRef of its catalog.", 0},
+	{authority.ForbiddenOperation, 403, "Operation not granted", "Choose an entry of the current catalog; more authority needs a new run by the owner.", 0},
+	{authority.GrantExpired, 403, "Grant expired", "Ask the owner for a new run.", 0},
+	{authority.GrantExhausted, 403, "Grant used up", "Ask the owner for a new run.", 0},
+	{authority.ArgumentMismatch, 200, "Arguments differ from the catalog", "Send the entry's kind, url, value and args unchanged.", 0},
+	{authority.EffectMismatch, 200, "Effect differs from the catalog", "Declare the entry's operationId, disclosedFields, postconditions and transactionProposalId unchanged.", 0},
+	{authority.ApprovalRequired, 403, "Approval required", "Wait for the owner to approve the prepared proposal on the owner's page.", 0},
+	{authority.BudgetExceeded, 403, "Budget exceeded", "Choose an action that fits what is left of the budget.", 0},
+	{authority.Relevant, 200, "Relevant", "Use the permit before it expires.", 0},
+	{authority.AmbiguousGoal, 200, "Goal ambiguous", "Wait for the owner to clarify.", 0},
+	{authority.IrrelevantAction, 200, "Action not relevant", "Wait for the owner to clarify.", 0},
+	{authority.GoalDrift, 200, "Drift from the goal", "Wait for the owner to clarify.", 0},
+	{authority.InjectionSuspected, 200, "Injection suspected", "Wait for the owner to look at the page's text.", 0},
+	{authority.Unsafe, 200, "Unsafe", "Wait for the owner.", 0},
+	{authority.GuardianMalformed, 200, "Guardian answered unusably", "Submit again, or wait for the owner to retry.", 0},
+	{authority.GuardianTerminated, 200, "Guardian ended the run", "Ask the owner for a new run.", 0},
+	{authority.ProviderTimeout, 200, "Model provider timed out", "Submit again, or wait for the owner to retry.", 0},
+	{authority.ProviderError, 200, "Model provider failed", "Submit again, or wait for the owner to retry.", 0},
+	{authority.PermitRequired, 403, "Step permit required", "Report the action first and send the permit's token in x-step-permit.", 0},
+	{authority.PermitMismatch, 403, "Step permit does not fit", "Send exactly the action that the permit names, with the permit of this run.", 0},
+	{authority.PermitRevoked, 403, "Step permit revoked", "Get the observation again and report on it.", 0},
+	{authority.PermitExpired, 403, "Step permit expired", "Get the observation again and report on it.", 0},
+	{authority.PermitConsumed, 409, "Step permit used already", "Repeat the first request with its own x-idempotency-key to learn its outcome.", 0},
+	{authority.PermitOutstanding, 409, "A step permit is live", "Use it, or wait until it expires; get the decision to see it.", 0},
+	{authority.IdempotencyConflict, 409, "Idempotency key used for another request", "Send the first request unchanged, or choose a new key.", 0},
+	{authority.UnresolvedEffect, 409, "An effect is unresolved", "Wait until it has been reconciled; sending again would risk doing it twice.", 0},
+	{authority.InProgress, 409, "In progress", "Repeat the same request with the same key after Retry-After.", time.Second},
+	{authority.DispatchUnconfirmed, 502, "Effect unknown", "Do not send it again under a new key: it may have happened. Repeat with the same key to learn more.", 0},
+	{authority.ReceiptMissing, 200, "Receipt missing", "Wait until the effect has been reconciled.", 0},
+	{authority.VerificationDiffers, 200, "Observation differs from the receipt", "Wait until the effect has been reconciled.", 0},
+	{authority.ExecutionNotApplied, 200, "Not applied", "Get the observation again and report on it.", 0},
+	{authority.HostedUnreachable, 503, "Store not reachable", "Try again when the store is up; nothing was sent.", 0},
+	{authority.RunNotReady, 409, "Run not ready", "Get the run or the decision to see its status; a run that has ended stays so.", 0},
+	{authority.TurnLimit, 409, "Turn limit reached", "Ask the owner for a new run.", 0},
+	{authority.OwnerRevoked, 200, "Revoked by the owner", "Ask the owner for a new run.", 0},
+	{authority.CredentialMisuse, 403, "Credential used in the wrong place", "Use a token only for its run and at the origin it was issued for; the run has been ended.", 0},
+	{authority.Frozen, 409, "Workspace frozen", "Wait until the owner lifts the freeze.", 0},
+	{authority.InvalidRequest, 400, "Invalid request", "Correct what errors names; nothing was stored.", 0},
+	{authority.NotImplemented, 501, "Not built", "Choose another value; api/protocol.md says what exists.", 0},
+	{authority.NotFound, 404, "Not found", "Check the path and the id.", 0},
+	{AuthenticationRequired, 401, "Authentication required", "Sign in, or send the run's token as Authorization: Bearer.", 0},
+	{BearerOnOwnerRoute, 403, "Bearer token on an owner route", "Owner routes take the owner's session cookie and no Authorization header.", 0},
+	{OriginRejected, 403, "Origin rejected", "Send the request to and from the configured origin.", 0},
+	{OwnerHeaderRequired, 403, "Owner header required", "Send x-halfspan-owner: 1 with every owner request but GET.", 0},
+	{ContentTypeRejected, 415, "Content type rejected", "Send the body as Content-Type: application/json in UTF-8, without an encoding.", 0},
+	{BodyTooLarge, 413, "Body too large", "Send at most 65536 bytes.", 0},
+	{MethodNotAllowed, 405, "Method not allowed", "Use a method of the Allow header.", 0},
+	{RateLimited, 429, "Too many attempts", "Try again after Retry-After.", time.Second},
+	{LedgerUnavailable, 503, "Ledger does not answer", "Try the same request again, with the same x-idempotency-key if it has one.", time.Second},
+	{Internal, 500, "Internal error", "Try again later; the operator's log says more.", 0},
+}
+
+func reasonOf(code string) (Reason, bool) {
+	i := slices.IndexFunc(reasons, func(r Reason) bool { return r.Code == code })
+	if i < 0 {
+		return Reason{}, false
+	}
+	return reasons[i], true
+}
+
+// reasonOfStatus is the reason of a refusal for which only a status is known,
+// as huma's are.
+func reasonOfStatus(status int) string {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestTimeout:
+		return authority.InvalidRequest
+	case http.StatusRequestEntityTooLarge:
+		return BodyTooLarge
+	case http.StatusUnsupportedMediaType:
+		return ContentTypeRejected
+	}
+	return Internal
+}

@@ -1,0 +1,189 @@
+package edge
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/internal/authority"
+)
+
+// Guard decides who gets past a prefix of paths.
+type Guard struct {
+	// Reasons are the codes it refuses with; operations under it document them.
+	Reasons []string
+	// Check returns the request to go on with, which may carry who is asking in
+	// its context, or the refusal.
+	Check func(*http.Request) (*http.Request, error)
+}
+
+type guarded struct {
+	prefix string
+	guard  Guard
+}
+
+// Guard puts a guard before every path that begins with prefix, which ends in a
+// slash. Of several the longest prefix guards, alone.
+func (a *API) Guard(prefix string, g Guard) {
+	if !strings.HasSuffix(prefix, "/") {
+		panic("edge: the prefix of a guard ends in a slash")
+	}
+	a.guards = append(a.guards, guarded{prefix, g})
+	slices.SortFunc(a.guards, func(x, y guarded) int { return cmp.Compare(len(y.prefix), len(x.prefix)) })
+}
+
+// guardOf returns the guard of a path. The prefix without its slash is guarded too.
+func (a *API) guardOf(path string) (Guard, bool) {
+	for _, g := range a.guards {
+		if strings.HasPrefix(path+"/", g.prefix) {
+			return g.guard, true
+		}
+	}
+	return Guard{}, false
+}
+
+// bodyTimeout is how long a client may take to send a body.
+const bodyTimeout = 10 * time.Second
+
+// ServeHTTP serves a request; see the package comment for the order.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t := &tracker{ResponseWriter: w}
+	defer func() {
+		if v := recover(); v != nil {
+			a.recovered(t, r, v)
+		}
+	}()
+	a.setHeaders(t.Header())
+	if a.serveHealth(t, r) {
+		return
+	}
+	if r.ContentLength != 0 {
+		// For bodies that nobody reads; reading one in full lifts it.
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
+	if !strings.EqualFold(r.Host, a.origin.Host) {
+		a.Fail(t, r, Refuse(OriginRejected, "The Host header is not the configured origin's."))
+		return
+	}
+	if g, found := a.guardOf(r.URL.Path); found {
+		passed, err := g.Check(r)
+		if err != nil {
+			a.Fail(t, r, err)
+			return
+		}
+		r = passed
+	}
+	if a.routed(t, r) {
+		a.mux.ServeHTTP(t, r)
+	}
+}
+
+// setHeaders sets what every answer carries. Pages replace what they need to.
+func (a *API) setHeaders(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	if a.origin.Scheme == "https" {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// routed reports whether the request has a route, and answers when it has none.
+func (a *API) routed(w http.ResponseWriter, r *http.Request) bool {
+	if !isClean(r.URL.EscapedPath()) {
+		// The mux would redirect, and a redirected POST is a second request.
+		a.Fail(w, r, Refuse(authority.NotFound, ""))
+		return false
+	}
+	h, pattern := a.mux.Handler(r)
+	if pattern != "" {
+		return true
+	}
+	none := &discard{header: http.Header{}}
+	h.ServeHTTP(none, r)
+	allow := none.header.Get("Allow")
+	switch {
+	case allow == "":
+		a.Fail(w, r, Refuse(authority.NotFound, ""))
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", allow+", OPTIONS")
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		a.Fail(w, r, Refuse(MethodNotAllowed, "").With("Allow", allow+", OPTIONS"))
+	}
+	return false
+}
+
+func isClean(p string) bool {
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean == p
+}
+
+// recovered answers 500 for a handler that panicked. When the answer has begun
+// the connection is cut, so that half an answer is not taken for a whole one.
+func (a *API) recovered(t *tracker, r *http.Request, v any) {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	// The value may quote anything; errors of the runtime and of this package do not.
+	what := fmt.Sprintf("%T", v)
+	if err, ok := v.(error); ok {
+		if _, ours := v.(runtime.Error); ours || strings.HasPrefix(err.Error(), "edge: ") {
+			what = err.Error()
+		}
+	}
+	a.log.ErrorContext(r.Context(), "handler panicked", "route", routeOf(r), "panic", what, "stack", string(debug.Stack()))
+	if t.began {
+		panic(http.ErrAbortHandler)
+	}
+	t.Header().Del("Content-Length")
+	Refuse(Internal, "").write(t)
+}
+
+// routeOf names a request's route for the log; paths are what clients write.
+func routeOf(r *http.Request) string {
+	if r.Pattern != "" {
+		return r.Pattern
+	}
+	return r.Method + " (no route)"
+}
+
+// tracker knows whether the answer has begun.
+type tracker struct {
+	http.ResponseWriter
+	began bool
+}
+
+func (t *tracker) WriteHeader(status int) {
+	t.began = true
+	t.ResponseWriter.WriteHeader(status)
+}
+
+func (t *tracker) Write(b []byte) (int, error) {
+	t.began = true
+	return t.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController through.
+func (t *tracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// discard keeps the headers of an answer that is not sent.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}

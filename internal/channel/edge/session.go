@@ -1,0 +1,84 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/evidence"
+	"countersign/internal/identity"
+)
+
+type signIn struct {
+	remote string
+	Body   struct {
+		Secret string `json:"secret" minLength:"1" maxLength:"200" doc:"The line in owner.secret." example:"the line in owner.secret"`
+	}
+}
+
+// Resolve notes the peer, by which wrong secrets are counted.
+func (s *signIn) Resolve(ctx huma.Context) []error {
+	host, _, err := net.SplitHostPort(ctx.RemoteAddr())
+	if err != nil {
+		host = ctx.RemoteAddr()
+	}
+	s.remote = host
+	return nil
+}
+
+type signedIn struct {
+	SetCookie http.Cookie `header:"Set-Cookie" doc:"The session cookie."`
+	Body      struct {
+		ExpiresAt string `json:"expiresAt" format:"date-time" doc:"The session is good before this time." example:"2026-11-30T12:00:00.000Z"`
+	}
+}
+
+type signedOut struct {
+	SetCookie http.Cookie `header:"Set-Cookie" doc:"Removes the session cookie."`
+}
+
+// RegisterSessions adds signing in and out at [SessionPath] (G-20).
+func RegisterSessions(a *API, owners *identity.Owners) {
+	Register(a, Operation{
+		Operation: huma.Operation{
+			OperationID: "sign-in", Method: http.MethodPost, Path: SessionPath, Tags: []string{"owner"},
+			Summary:     "Sign in as the owner",
+			Description: "Exchanges the owner secret for a session cookie of 12 hours. After five wrong secrets in a minute from one address every attempt from there is 429.",
+		},
+		Reasons: []string{RateLimited},
+	}, func(ctx context.Context, in *signIn) (*signedIn, error) {
+		cookie, session, err := owners.SignIn(ctx, in.Body.Secret, in.remote)
+		if errors.Is(err, identity.ErrUnauthenticated) {
+			return nil, unauthenticatedOwner()
+		}
+		if err != nil {
+			return nil, err
+		}
+		out := &signedIn{SetCookie: a.cookie(cookie, int(identity.SessionLife.Seconds()))}
+		out.Body.ExpiresAt = evidence.FormatTime(session.ExpiresAt)
+		return out, nil
+	})
+	Register(a, Operation{
+		Operation: huma.Operation{
+			OperationID: "sign-out", Method: http.MethodDelete, Path: SessionPath, Tags: []string{"owner"},
+			Summary: "End the owner session",
+		},
+	}, func(ctx context.Context, _ *struct{}) (*signedOut, error) {
+		session, _ := SessionFrom(ctx)
+		if err := owners.SignOut(ctx, session); err != nil {
+			return nil, err
+		}
+		return &signedOut{a.cookie("", -1)}, nil
+	})
+}
+
+// cookie makes the session cookie; a negative age removes it.
+func (a *API) cookie(value string, age int) http.Cookie {
+	return http.Cookie{
+		Name: OwnerCookie, Value: value, Path: "/", MaxAge: age,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: a.origin.Scheme == "https",
+	}
+}
