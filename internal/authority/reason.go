@@ -51,10 +51,9 @@ const (
 	CredentialMisuse = "CREDENTIAL_MISUSE"
 	Frozen           = "FROZEN"
 	// Requests.
-	AuthenticationRequired = "AUTHENTICATION_REQUIRED"
-	InvalidRequest         = "INVALID_REQUEST"
-	NotImplemented         = "NOT_IMPLEMENTED"
-	NotFound               = "NOT_FOUND"
+	InvalidRequest = "INVALID_REQUEST"
+	NotImplemented = "NOT_IMPLEMENTED"
+	NotFound       = "NOT_FOUND"
 )
 
 // Denial is a refusal: nothing was issued, claimed or sent. Detail is a

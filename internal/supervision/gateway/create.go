@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -19,7 +20,7 @@ type CreateRequest struct {
 	Config      run.Config
 	Budget      money.Cents
 	Instruction string
-	Terms       []byte // nil: the fixture's
+	Terms       json.RawMessage // nil: the fixture's
 }
 
 // Create creates and initializes a run (H-092) and returns its id. A value that

@@ -15,6 +15,7 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -66,7 +67,7 @@ type Service interface {
 	Operations() []string
 	MaxUses() map[string]int64
 	Workflow() []run.Step
-	Terms(raw []byte, origin string) (service.Terms, *authority.Denial)
+	Terms(raw json.RawMessage, origin string) (service.Terms, *authority.Denial)
 	Catalog(run.Sighting, service.Plan) ([]run.Entry, error)
 	Holds(run.Sighting, service.Promise) ([]run.Postcondition, error)
 	NewLocal() []byte

@@ -2,14 +2,11 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/identity"
 	"countersign/internal/ledger"
-	"countersign/internal/supervision/run"
 )
 
 // Session is a restricted session as it is shown once, to the owner.
@@ -39,31 +36,31 @@ func (g *Gateway) IssueSession(ctx context.Context, id string) (*Session, error)
 	return out, nil
 }
 
-// Authenticate returns the run that a restricted token belongs to. Only the
-// newest token of a run is good, and only until it expires. The token of a run
-// that has ended still names its run, so that answers can be fetched again; it
-// authorizes nothing.
-func (g *Gateway) Authenticate(ctx context.Context, token string) (string, error) {
-	unauthenticated := &authority.Denial{Reason: authority.AuthenticationRequired, Detail: "The bearer token is unknown, replaced or expired."}
+// Authenticate returns the credential of a restricted token; its Subject is the
+// run. Only the newest token of a run is good, and only until it expires; any
+// other is identity.ErrUnauthenticated. The token of a run that has ended still
+// names its run, so that answers can be fetched again; it authorizes nothing. A
+// token used at another origin than it was issued for ends the run (L-6).
+func (g *Gateway) Authenticate(ctx context.Context, token string) (identity.Credential, error) {
 	c, err := identity.NewTokens(g.Ledger, g.Workspace).Lookup(ctx, token)
-	switch {
-	case errors.Is(err, identity.ErrUnauthenticated):
-		return "", unauthenticated
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	subject, _, err := g.Ledger.Load(ctx, g.runKey(c.Subject))
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return c, err
 	}
-	s, err := run.DecodeState(subject.State)
+	a, err := g.begin(ctx, c.Subject)
 	if err != nil {
-		return "", err
+		return c, err
 	}
-	if s.Session.Generation != c.Generation {
-		return "", unauthenticated
+	if a.State().Session.Generation != c.Generation {
+		return c, identity.ErrUnauthenticated
 	}
-	return c.Subject, nil
+	if c.Origin != g.Issuer {
+		err := g.decide(ctx, c.Subject, func(a *attempt) error {
+			a.Misuse()
+			return nil
+		})
+		return c, first(err, &authority.Denial{Reason: authority.CredentialMisuse, Detail: "The token was issued for another origin; the run is over."})
+	}
+	return c, nil
 }
 
 // Revoke ends the run, its unused permit and its grants (H-096). Revoking again

@@ -266,6 +266,17 @@ func (d *Deciding) Revoke() *authority.Denial {
 	return nil
 }
 
+// Misuse ends a run whose credential turned up where it does not belong (L-6).
+func (d *Deciding) Misuse() {
+	if d.s.Terminal() {
+		return
+	}
+	d.revokePermit(CauseTerminate)
+	stop := d.s.newStop(authority.CredentialMisuse, SourceRuntime, d.fresh.ID())
+	d.revokeGrants(CauseTerminate)
+	d.emit(&Terminated{*stop})
+}
+
 func (d *Deciding) revokeGrants(cause string) {
 	for _, g := range slices.Clone(d.s.Grants) {
 		if g.Live(d.now) {

@@ -1,0 +1,42 @@
+package owner
+
+import (
+	"context"
+	"encoding/json"
+
+	"countersign/internal/channel/edge"
+)
+
+// events streams the run's signed events. At each heartbeat the owner's session
+// is looked at again.
+func (o *owner) events(ctx context.Context, in *byID) (edge.Source, error) {
+	if _, _, err := o.Gateway.Events(ctx, in.ID, 0); err != nil {
+		return edge.Source{}, err
+	}
+	session, _ := edge.SessionFrom(ctx)
+	watcher := o.Gateway.Watch(in.ID)
+	return edge.Source{
+		Head: func(ctx context.Context) (int64, error) {
+			_, head, err := o.Gateway.Events(ctx, in.ID, 0)
+			return head, err
+		},
+		Next: func(ctx context.Context, after int64) ([]edge.Frame, error) {
+			events, _, err := o.Gateway.Events(ctx, in.ID, after)
+			if err != nil {
+				return nil, err
+			}
+			frames := make([]edge.Frame, 0, len(events))
+			for _, e := range events {
+				data, err := json.Marshal(e)
+				if err != nil {
+					return nil, err
+				}
+				frames = append(frames, edge.Frame{ID: e.Sequence, Event: e.Type, Data: data})
+			}
+			return frames, nil
+		},
+		Wake:  watcher.C,
+		Check: func(ctx context.Context) error { return o.Owners.Recheck(ctx, session) },
+		Close: watcher.Close,
+	}, nil
+}

@@ -1,0 +1,218 @@
+package owner
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/channel/wire"
+	"countersign/internal/money"
+	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/run"
+)
+
+type createInput struct {
+	Body struct {
+		Service           string          `json:"service" enum:"merchant,bank,broker" example:"merchant"`
+		Target            string          `json:"target,omitempty" enum:"local,hosted" default:"local" example:"hosted"`
+		Channel           string          `json:"channel,omitempty" enum:"browser,http,mcp,webmcp" default:"browser" example:"http"`
+		TrafficActor      string          `json:"trafficActor,omitempty" enum:"agent,human" default:"agent" doc:"Caller-reported attribution; proves nothing and changes nothing." example:"agent"`
+		Mode              string          `json:"mode,omitempty" enum:"exact,bounded" default:"exact" example:"bounded"`
+		ExecutionMode     string          `json:"executionMode,omitempty" enum:"live,replay" default:"replay" example:"replay"`
+		Executor          string          `json:"executor,omitempty" enum:"openai,replay" default:"replay" example:"replay"`
+		Interrogator      string          `json:"interrogator,omitempty" enum:"openai,replay" default:"replay" doc:"The guardian's provider." example:"replay"`
+		ReasoningEvidence bool            `json:"reasoningEvidence,omitempty" default:"false" example:"false"`
+		BudgetCents       string          `json:"budgetCents" pattern:"^(0|[1-9][0-9]{0,11})$" doc:"Integer cents as a decimal string." example:"13700"`
+		Instruction       string          `json:"instruction" minLength:"1" maxLength:"2000" example:"Buy one Fieldwork keyboard for $137 total using the approved terms."`
+		Terms             json.RawMessage `json:"terms,omitempty" doc:"The service's terms; the fixture's when absent."`
+	}
+}
+
+type runOutput struct{ Body *RunView }
+
+func (o *owner) create(ctx context.Context, in *createInput) (*runOutput, error) {
+	b := in.Body
+	budget, err := money.Parse(b.BudgetCents)
+	if err != nil {
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "budgetCents: want cents as a decimal string."}
+	}
+	id, err := o.Gateway.Create(ctx, gateway.CreateRequest{
+		Config: run.Config{
+			Service: b.Service, Target: b.Target, Channel: b.Channel, TrafficActor: b.TrafficActor, Mode: b.Mode, ExecutionMode: b.ExecutionMode,
+			Executor: b.Executor, Interrogator: b.Interrogator, ReasoningEvidence: b.ReasoningEvidence,
+		},
+		Budget: budget, Instruction: b.Instruction, Terms: b.Terms,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.view(ctx, id)
+}
+
+func (o *owner) get(ctx context.Context, in *byID) (*runOutput, error) { return o.view(ctx, in.ID) }
+
+func (o *owner) view(ctx context.Context, id string) (*runOutput, error) {
+	v, err := o.Gateway.View(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &runOutput{newRunView(v)}, nil
+}
+
+type listInput struct {
+	Cursor string `query:"cursor" maxLength:"36" doc:"nextCursor of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100"`
+}
+
+type listOutput struct {
+	Body struct {
+		Runs       []*RunView `json:"runs"`
+		NextCursor *string    `json:"nextCursor" nullable:"true"`
+	}
+}
+
+// maxList bounds a list's answer in bytes, give or take one view.
+const maxList = 8 << 20
+
+func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	if in.Cursor != "" && !authority.IsID(in.Cursor) {
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.cursor: not a cursor of this list."}
+	}
+	out := &listOutput{}
+	out.Body.Runs = []*RunView{}
+	size, before := 0, in.Cursor
+	for len(out.Body.Runs) < in.Limit {
+		views, err := o.Gateway.List(ctx, before, min(10, in.Limit-len(out.Body.Runs)))
+		if err != nil {
+			return nil, err
+		}
+		if len(views) == 0 {
+			return out, nil
+		}
+		for _, v := range views {
+			before = v.State.ID
+			view := newRunView(v)
+			out.Body.Runs = append(out.Body.Runs, view)
+			for _, line := range view.Timeline {
+				size += len(line.Data) + 200
+			}
+			if size > maxList {
+				out.Body.NextCursor = &before
+				return out, nil
+			}
+		}
+	}
+	out.Body.NextCursor = &before
+	return out, nil
+}
+
+// RunView is everything an owner may see of a run (H-126). It holds no token, no
+// cookie and no key.
+type RunView struct {
+	RunID             string            `json:"runId"`
+	Workspace         string            `json:"workspace"`
+	CreatedAt         evidence.Time     `json:"createdAt"`
+	UpdatedAt         evidence.Time     `json:"updatedAt"`
+	Service           string            `json:"service"`
+	Target            string            `json:"target"`
+	Channel           string            `json:"channel"`
+	TrafficActor      string            `json:"trafficActor"`
+	Mode              string            `json:"mode"`
+	ExecutionMode     string            `json:"executionMode"`
+	Executor          string            `json:"executor"`
+	Interrogator      string            `json:"interrogator"`
+	ReasoningEvidence bool              `json:"reasoningEvidence"`
+	Instruction       string            `json:"instruction"`
+	Terms             json.RawMessage   `json:"terms"`
+	TermsDigest       string            `json:"termsDigest"`
+	GoalDigest        string            `json:"goalDigest"`
+	Status            string            `json:"status" enum:"created,ready,running,paused,completed,revoked,terminated,failed"`
+	Stage             string            `json:"stage"`
+	Outcome           string            `json:"outcome" doc:"What to show: an unresolved effect overrides everything else."`
+	StopContext       *run.Stop         `json:"stopContext" nullable:"true"`
+	Currency          string            `json:"currency"`
+	BudgetCents       string            `json:"budgetCents"`
+	SpentCents        string            `json:"spentCents"`
+	ReservedCents     string            `json:"reservedCents"`
+	Grants            []authority.Grant `json:"grants"`
+	Workflow          []run.Step        `json:"workflow"`
+	Position          string            `json:"position"`
+	Verified          []string          `json:"verified" doc:"Postconditions that were seen to hold."`
+	DocumentEpoch     int64             `json:"documentEpoch"`
+	StateRevision     int64             `json:"stateRevision"`
+	Observation       *wire.Observation `json:"observation" nullable:"true"`
+	ModelCalls        int64             `json:"modelCalls"`
+	Turns             int64             `json:"turns"`
+	Proposal          *run.Proposal     `json:"proposal" nullable:"true"`
+	Executions        []Execution       `json:"executions"`
+	LastDecision      *wire.Decision    `json:"lastDecision" nullable:"true"`
+	PendingPermit     *PendingPermit    `json:"pendingPermit" nullable:"true" doc:"The live permit, without its token."`
+	Clarifications    []string          `json:"clarifications"`
+	Session           *run.Session      `json:"session" nullable:"true" doc:"The restricted session, without its token."`
+	Head              string            `json:"head" doc:"SEQ:HASH of the newest event; keep it to check an export with --head."`
+	Timeline          []Event           `json:"timeline"`
+}
+
+// Execution is one execution of a run.
+type Execution struct {
+	ExecutionID   string        `json:"executionId"`
+	PermitID      string        `json:"permitId"`
+	TurnID        string        `json:"turnId"`
+	OperationID   string        `json:"operationId"`
+	State         string        `json:"state"`
+	EffectDigest  string        `json:"effectDigest"`
+	AmountCents   string        `json:"amountCents"`
+	DispatchedAt  string        `json:"dispatchedAt"`
+	Receipt       *wire.Receipt `json:"receipt" nullable:"true"`
+	ObservationID *string       `json:"observationId" nullable:"true"`
+}
+
+// PendingPermit is the live permit without its token.
+type PendingPermit struct {
+	PermitID    string        `json:"permitId"`
+	OperationID string        `json:"operationId"`
+	AmountCents string        `json:"amountCents"`
+	ExpiresAt   evidence.Time `json:"expiresAt"`
+}
+
+// Event is one event of the timeline; the signed form is in the evidence.
+type Event struct {
+	Sequence  int64           `json:"sequence"`
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Timestamp string          `json:"timestamp" doc:"When it was recorded, not when it happened."`
+	Data      json.RawMessage `json:"data"`
+}
+
+func newRunView(v *gateway.View) *RunView {
+	s := v.State
+	out := &RunView{
+		RunID: s.ID, Workspace: v.Workspace, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Service: s.Config.Service, Target: s.Config.Target, Channel: s.Config.Channel, TrafficActor: s.Config.TrafficActor, Mode: s.Config.Mode,
+		ExecutionMode: s.Config.ExecutionMode, Executor: s.Config.Executor, Interrogator: s.Config.Interrogator, ReasoningEvidence: s.Config.ReasoningEvidence,
+		Instruction: v.Instruction, Terms: s.Terms, TermsDigest: s.TermsDigest, GoalDigest: s.GoalDigest,
+		Status: s.Status, Stage: s.Stage, Outcome: v.Outcome, StopContext: s.Stop,
+		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(),
+		Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(), Verified: append([]string{}, s.Verified...),
+		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.NewObservation(v.Observation),
+		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: s.Proposal, LastDecision: wire.NewDecision(v.Decision),
+		Clarifications: []string{}, Executions: []Execution{}, Timeline: []Event{}, Head: strconv.FormatInt(s.Events, 10) + ":" + v.Head,
+	}
+	if p := s.Permit; p != nil {
+		out.PendingPermit = &PendingPermit{p.ID, p.Bindings.OperationID, p.AmountCents.String(), p.ExpiresAt}
+	}
+	if s.Session.Generation > 0 {
+		out.Session = &s.Session
+	}
+	for _, x := range v.Executions {
+		out.Executions = append(out.Executions, Execution{
+			x.ExecutionID, x.PermitID, x.TurnID, x.OperationID, x.State, x.EffectDigest, x.AmountCents, x.DispatchedAt, wire.NewReceipt(x.Receipt), x.ObservationID,
+		})
+	}
+	for _, l := range v.Timeline {
+		out.Timeline = append(out.Timeline, Event{l.Sequence, l.EventID, l.Type, l.Timestamp, l.Data})
+	}
+	return out
+}
