@@ -42,7 +42,8 @@ func (e Created) apply(f *fold) {
 	f.must(e.Subject.Format == Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
 	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
 	f.must(e.GoalDigest == GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
-	f.must((e.Config.Target == TargetHosted) == (e.StoreOrigin != nil && len(e.StoreKeys) > 0), "store-pinned", "a hosted run pins a store and its key, a local run none")
+	hosted := e.Config.Target == TargetHosted
+	f.must(hosted == (e.StoreOrigin != nil) && hosted == (len(e.StoreKeys) > 0), "store-pinned", "a hosted run pins a store and its key, a local run none")
 	*f.s = State{
 		Machine: Machine, ID: e.Subject.ID, Config: e.Config, Instruction: e.Instruction, Terms: e.Terms, TermsDigest: e.TermsDigest, GoalDigest: e.GoalDigest,
 		Workflow: e.Workflow, Currency: e.Currency, StoreOrigin: e.StoreOrigin, StoreKeys: e.StoreKeys, CreatedAt: f.now,

@@ -72,7 +72,7 @@ func (f *fold) status(rule string, statuses ...string) bool {
 }
 
 // execution requires that id names the newest execution and that it is in one
-// of the states.
+// of the states; otherwise it returns nil, and the event changes nothing.
 func (f *fold) execution(id, rule string, states ...string) *Execution {
 	e := f.s.Execution
 	if !f.must(e != nil && e.ID == id, "execution-unknown", "the event names an execution that was not dispatched") {
@@ -84,5 +84,5 @@ func (f *fold) execution(id, rule string, states ...string) *Execution {
 		}
 	}
 	f.must(false, rule, "not lawful while the execution is "+e.State)
-	return e
+	return nil
 }
