@@ -41,7 +41,7 @@ var rings = [][]string{
 		"internal/supervision/model/replay",
 		"internal/supervision/service", "internal/supervision/service/merchant",
 	},
-	{"internal/supervision/gateway", "internal/identity"},
+	{"internal/supervision/gateway", "internal/identity", "internal/audit"},
 	{"internal/channel/edge", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/app"},
 	{"store"},

@@ -1,0 +1,153 @@
+package audit
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"countersign/evidence"
+	"countersign/internal/supervision/run"
+)
+
+// Where the store keys came from.
+const (
+	KeysAttested = "store key as attested by the control plane"
+	KeysGiven    = "store key given from outside"
+)
+
+// Report is what a verification found. As JSON it is one object with the members
+// of [evidence.Report] and these.
+type Report struct {
+	*evidence.Report
+	Receipts   Receipts   `json:"receipts"`
+	Lawfulness Lawfulness `json:"lawfulness"`
+	Verified   bool       `json:"verified"` // [Report.OK]
+}
+
+// Receipts is what became of the store's receipts.
+type Receipts struct {
+	OK       bool               `json:"ok"`
+	Keys     string             `json:"keys"`    // [KeysAttested] or [KeysGiven]
+	Checked  int                `json:"checked"` // receipts in the chain
+	Failures int                `json:"failures"`
+	Findings []evidence.Finding `json:"findings"` // at most evidence.MaxFindings
+}
+
+// Lawfulness is the answer of the replay.
+type Lawfulness struct {
+	Known    bool           `json:"known"`  // the chain belongs to a machine of this program
+	Proved   bool           `json:"proved"` // known, and nothing is unlawful
+	Status   string         `json:"status"` // of the run, "" unless known
+	Reason   string         `json:"reason"`
+	Failures int            `json:"failures"`
+	Unlawful []run.Unlawful `json:"unlawful"` // at most evidence.MaxFindings
+}
+
+// OK reports whether everything holds that was checked, and lawfulness is proved.
+func (r *Report) OK() bool { return r.Report.OK() && r.Receipts.OK && r.Lawfulness.Proved }
+
+// cannotShow are the sentences that stand beside those of package evidence.
+func cannotShow(keys string) []string {
+	sentences := []string{
+		"That a permitted action was a good one: lawful means that the recorded rules were kept, not that they or the people and models behind the decisions were right.",
+		"That the store did what it signed: a receipt is the store's word.",
+	}
+	if keys == KeysAttested {
+		sentences = append(sentences, "That the receipts are the store's: their key is the one that the control plane recorded. A key obtained from the store itself (--store-key) shows it.")
+	}
+	return sentences
+}
+
+// Print writes the report for people under the given name of the export.
+func (r *Report) Print(w io.Writer, name string) error {
+	p := &printer{w: w}
+	s := r.Subject
+	p.line("%s", name)
+	p.line("  %s %s, workspace %s, issued by %s", printable(s.Kind), printable(s.ID), printable(s.Workspace), printable(s.Issuer))
+	p.line("  head %d:%s", r.Count, r.Head)
+	p.line("  exported %s, signed with key %s; texts: %d present, %d erased", r.ExportedAt, r.KeyID, r.Texts.Present, r.Texts.Erased)
+	p.line("")
+	for _, c := range r.Results {
+		p.part(string(c.Check), c.OK, "", c.Failures, c.Findings)
+	}
+	receipts := fmt.Sprintf("%d, %s", r.Receipts.Checked, r.Receipts.Keys)
+	if r.Receipts.Checked == 0 {
+		receipts = "none in this chain"
+	}
+	p.part("store receipts", r.Receipts.OK, receipts, r.Receipts.Failures, r.Receipts.Findings)
+	var unlawful []evidence.Finding
+	for _, u := range r.Lawfulness.Unlawful {
+		unlawful = append(unlawful, evidence.Finding{Sequence: u.Sequence, ID: u.EventID, Problem: "breaks the rule " + u.Rule + ": " + u.Detail})
+	}
+	p.part("lawfulness", r.Lawfulness.Proved, r.Lawfulness.Reason, r.Lawfulness.Failures, unlawful)
+	p.line("")
+	p.line("  What this cannot show:")
+	for _, sentence := range r.CannotShow {
+		p.wrapped("  - ", "    ", sentence)
+	}
+	p.line("")
+	if r.OK() {
+		p.line("  VERIFIED  every check holds")
+	} else {
+		p.line("  NOT VERIFIED")
+	}
+	return p.err
+}
+
+// printer keeps the first error of its writer.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	}
+}
+
+func (p *printer) part(name string, ok bool, note string, failures int, findings []evidence.Finding) {
+	verdict := "ok"
+	if !ok {
+		verdict = "FAILED"
+	}
+	p.line("  %-20s %-7s %s", name, verdict, note)
+	for _, f := range findings {
+		where := "export"
+		if f.Sequence > 0 {
+			where = fmt.Sprintf("event %d (%s)", f.Sequence, printable(f.ID))
+		}
+		p.line("      %s: %s", where, printable(f.Problem))
+	}
+	if more := failures - len(findings); more > 0 {
+		p.line("      and %d more", more)
+	}
+}
+
+// lineWidth is where sentences are broken.
+const lineWidth = 100
+
+func (p *printer) wrapped(first, rest, sentence string) {
+	line := first
+	for i, word := range strings.Fields(sentence) {
+		if i > 0 && len(line)+1+len(word) > lineWidth {
+			p.line("%s", line)
+			line = rest + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	p.line("%s", line)
+}
+
+// printable keeps text of an export from steering the terminal.
+func printable(s string) string {
+	if quoted := strconv.Quote(s); quoted != `"`+s+`"` {
+		return quoted
+	}
+	return s
+}

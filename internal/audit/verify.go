@@ -1,0 +1,60 @@
+package audit
+
+import (
+	"fmt"
+	"io"
+
+	"countersign/dispatch"
+	"countersign/evidence"
+	"countersign/internal/supervision/run"
+)
+
+// Options of a verification.
+type Options struct {
+	// Keys are the trusted evidence keys, at least one.
+	Keys evidence.Keys
+	// StoreKeys are the store's receipt keys as known from elsewhere; nil: as
+	// attested by the control plane in run.created.
+	StoreKeys []dispatch.TrustedKey
+	// Head is a head known from elsewhere; zero: none.
+	Head evidence.Link
+}
+
+// Verify verifies one export. Like [evidence.Verify] it returns an error only
+// when there is nothing to report on.
+func Verify(r io.Reader, o Options) (*Report, error) {
+	var machine run.Replay
+	receipts := newReceipts(o.StoreKeys)
+	integrity, err := evidence.Verify(r, o.Keys, evidence.Options{Head: o.Head, Each: func(e evidence.Event) error {
+		machine.Apply(e)
+		receipts.apply(e)
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: lawfulness(&machine, integrity.Subject)}
+	report.CannotShow = append(report.CannotShow, cannotShow(report.Receipts.Keys)...)
+	report.Verified = report.OK()
+	return report, nil
+}
+
+// lawfulness is what the replay found.
+func lawfulness(machine *run.Replay, s evidence.Subject) Lawfulness {
+	if !machine.Known() {
+		return Lawfulness{
+			Unlawful: []run.Unlawful{},
+			Reason:   fmt.Sprintf("not proved: this program has no machine %d for a chain of kind %q", s.Machine, s.Kind),
+		}
+	}
+	unlawful := machine.Unlawful()
+	l := Lawfulness{
+		Known: true, Proved: len(unlawful) == 0, Status: machine.State().Status, Failures: len(unlawful),
+		Unlawful: append([]run.Unlawful{}, unlawful[:min(len(unlawful), evidence.MaxFindings)]...),
+	}
+	l.Reason = "every transition is lawful; the run is " + l.Status
+	if !l.Proved {
+		l.Reason = "the chain tells of transitions that the machine forbids"
+	}
+	return l
+}
