@@ -101,7 +101,7 @@ func (a *API) setHeaders(h http.Header) {
 
 // routed reports whether the request has a route, and answers when it has none.
 func (a *API) routed(w http.ResponseWriter, r *http.Request) bool {
-	if false {
+	if !isClean(r.URL.EscapedPath()) {
 		// The mux would redirect, and a redirected POST is a second request.
 		a.Fail(w, r, Refuse(authority.NotFound, ""))
 		return false
