@@ -46,6 +46,18 @@ func Main(m *testing.M) int {
 // template. The test fails when there is no server.
 func Database(tb testing.TB, migrate func(ctx context.Context, url string) error) string {
 	tb.Helper()
+	return onShared(tb, func(s *Server) (string, error) { return s.database(tb.Context(), migrate) })
+}
+
+// Empty returns the URL of a fresh database without a schema.
+func Empty(tb testing.TB) string {
+	tb.Helper()
+	return onShared(tb, func(s *Server) (string, error) { return s.copy(tb.Context(), "template0") })
+}
+
+// onShared makes a database on the shared server, which starts at its first use.
+func onShared(tb testing.TB, create func(*Server) (string, error)) string {
+	tb.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
@@ -55,7 +67,7 @@ func Database(tb testing.TB, migrate func(ctx context.Context, url string) error
 		}
 		shared.server = s
 	}
-	u, err := shared.server.database(tb.Context(), migrate)
+	u, err := create(shared.server)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -103,9 +115,14 @@ func (s *Server) database(ctx context.Context, migrate func(context.Context, str
 		}
 		s.ready = true
 	}
+	return s.copy(ctx, s.name(""))
+}
+
+// copy makes a database from a template.
+func (s *Server) copy(ctx context.Context, template string) (string, error) {
 	s.number++
 	name := s.name("_" + strconv.Itoa(s.number))
-	if err := s.admin(ctx, "CREATE DATABASE "+name+" TEMPLATE "+s.name("")); err != nil {
+	if err := s.admin(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
 		return "", err
 	}
 	return s.URL(name), nil

@@ -44,7 +44,7 @@ type Server struct {
 
 // Start creates and starts a server. Its owner calls Stop.
 func Start() (*Server, error) {
-	bin, err := binaries()
+	bin, err := binaries("/usr/lib/postgresql/*/bin")
 	if err != nil {
 		return nil, err
 	}
@@ -280,14 +280,15 @@ func startBound(cmd *exec.Cmd, exited chan struct{}) error {
 	return <-started
 }
 
-// binaries returns the folder of the newest server found.
-func binaries() (string, error) {
+// binaries returns the folder of the server in PATH, or of the newest one in the
+// folders that match the pattern.
+func binaries(pattern string) (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil && complete(filepath.Dir(path)) {
 			return filepath.Dir(path), nil
 		}
 	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	found, err := filepath.Glob(pattern)
 	if err != nil {
 		return "", fmt.Errorf("pgtest: %w", err)
 	}

@@ -49,6 +49,7 @@ type Ledger struct {
 	presence *presence
 
 	unlocked bool // tests only: commits do not take the freeze lock
+	unpolled bool // tests only: watched subjects are not polled
 
 	writers   sync.WaitGroup
 	services  sync.WaitGroup
@@ -59,7 +60,17 @@ type Ledger struct {
 // Open opens the ledger in the database at url, a postgres:// URL. It returns
 // [ErrPending] or [ErrNewer] when the schema is not this program's, and an error
 // when the server is a standby. ctx bounds the opening only.
-func Open(ctx context.Context, url string, options Options) (_ *Ledger, err error) {
+func Open(ctx context.Context, url string, options Options) (*Ledger, error) {
+	l, err := open(ctx, url, options)
+	if err != nil {
+		return nil, err
+	}
+	l.start()
+	return l, nil
+}
+
+// open does everything but starting what runs by itself.
+func open(ctx context.Context, url string, options Options) (_ *Ledger, err error) {
 	if options.Clock == nil {
 		options.Clock = new(ledger.Clock)
 	}
@@ -87,11 +98,8 @@ func Open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 	if err = l.Ping(ctx); err != nil {
 		return nil, err
 	}
-	if l.presence, err = arrive(ctx, l.writes.Config().ConnConfig, rand.Text()); err != nil {
-		return nil, err
-	}
-	l.start()
-	return l, nil
+	l.presence, err = arrive(ctx, l.writes.Config().ConnConfig, rand.Text())
+	return l, err
 }
 
 // start runs the writers and the services that wake watchers.
@@ -103,7 +111,9 @@ func (l *Ledger) start() {
 	}
 	l.services.Go(func() { l.attend(ctx) })
 	l.services.Go(func() { l.notify(ctx) })
-	l.services.Go(func() { l.poll(ctx) })
+	if !l.unpolled {
+		l.services.Go(func() { l.poll(ctx) })
+	}
 }
 
 // Close finishes what is queued and frees everything. Later commits are

@@ -51,6 +51,9 @@ func (l *Ledger) commit(group []*job) {
 	var lost *lostError
 	switch {
 	case errors.As(err, &lost):
+		// Where one session ended, others mostly have: none is used untried.
+		l.writes.Reset()
+		l.reads.Reset()
 		l.answer(group, l.resolve(group, lost))
 	case len(group) > 1 && rolledBack(err):
 		for i := range group {
