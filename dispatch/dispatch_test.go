@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"countersign/internal/canon"
@@ -305,6 +308,114 @@ func TestReceiptAnswers(t *testing.T) {
 	closed.BodyHash, closed.Operation = HashBody([]byte(`{"jti":"exec-1"}`)), "POST /api/dispatches/close"
 	if err := closed.Answers(p); err != nil {
 		t.Error(err)
+	}
+}
+
+// Signed tokens with a member out of bounds are refused when they are read, and
+// Sign does not make them.
+func TestMembersOutOfBounds(t *testing.T) {
+	key, keys := newKey(t)
+	long := strings.Repeat("a", 513)
+	for name, change := range map[string]func(*Permit){
+		"iss empty": func(p *Permit) { p.Issuer = "" },
+		"iss long":  func(p *Permit) { p.Issuer = long },
+		"aud empty": func(p *Permit) { p.Audience = "" },
+		"jti empty": func(p *Permit) { p.ID = "" },
+		"sid slash": func(p *Permit) { p.Session = "a/b" },
+		"pid space": func(p *Permit) { p.StepPermit = "a b" },
+		"htm empty": func(p *Permit) { p.Method = "" },
+		"htu empty": func(p *Permit) { p.Target = "" },
+		"bh short":  func(p *Permit) { p.BodyHash = p.BodyHash[:42] },
+		"ed short":  func(p *Permit) { p.EffectDigest = p.EffectDigest[:63] },
+	} {
+		p := validPermit()
+		change(&p)
+		if _, err := ParsePermit(sealPermit(key, p), keys); err == nil {
+			t.Errorf("permit, %s: accepted", name)
+		}
+		if _, err := p.Sign(key); err == nil {
+			t.Errorf("permit, %s: signed", name)
+		}
+	}
+	for name, change := range map[string]func(*Receipt){
+		"iss empty":       func(r *Receipt) { r.Issuer = "" },
+		"aud empty":       func(r *Receipt) { r.Audience = "" },
+		"jti empty":       func(r *Receipt) { r.ID = "" },
+		"pid empty":       func(r *Receipt) { r.StepPermit = "" },
+		"sid empty":       func(r *Receipt) { r.Session = "" },
+		"ed empty":        func(r *Receipt) { r.EffectDigest = "" },
+		"bh empty":        func(r *Receipt) { r.BodyHash = "" },
+		"rh empty":        func(r *Receipt) { r.AnswerHash = "" },
+		"operation empty": func(r *Receipt) { r.Operation = "" },
+		"orderId empty":   func(r *Receipt) { s := ""; r.OrderID = &s },
+	} {
+		r := validReceipt()
+		change(&r)
+		if _, err := ParseReceipt(seal(receiptType, key, canon.MustMarshal(r)), keys); err == nil {
+			t.Errorf("receipt, %s: accepted", name)
+		}
+		if _, err := r.Sign(key); err == nil {
+			t.Errorf("receipt, %s: signed", name)
+		}
+	}
+	big := validPermit()
+	big.IssuedAt, big.ExpiresAt = 1<<53, 1<<53+1
+	if _, err := big.Sign(key); err == nil {
+		t.Error("a time outside the safe range is signed")
+	}
+	r := validReceipt()
+	r.IssuedAt = 1 << 53
+	if _, err := r.Sign(key); err == nil {
+		t.Error("a receipt's time outside the safe range is signed")
+	}
+}
+
+func TestCloseBody(t *testing.T) {
+	body := CloseBody("exec-1")
+	if jti, err := ParseCloseBody(body); string(body) != `{"jti":"exec-1"}` || jti != "exec-1" || err != nil {
+		t.Errorf("%s: %q, %v", body, jti, err)
+	}
+	for _, bad := range []string{``, `{}`, `{"jti":""}`, `{"jti":1}`, `{"jti":"a/b"}`, `{"jti":"a","x":1}`, `{"jti":"a"} ` + "x"} {
+		if jti, err := ParseCloseBody([]byte(bad)); err == nil {
+			t.Errorf("%s: %q", bad, jti)
+		}
+	}
+}
+
+func TestReadBodyThatEndsEarly(t *testing.T) {
+	r, _ := http.NewRequest("POST", shopOrigin, iotest.ErrReader(io.ErrUnexpectedEOF))
+	if _, err := ReadBody(r); AnswerError(err).Status != 400 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnswerWrite(t *testing.T) {
+	for status, kind := range map[int]string{201: "application/json", 399: "application/json", 400: "application/problem+json"} {
+		w := httptest.NewRecorder()
+		Answer{Status: status, Body: []byte(`{}`), Receipt: "token", SetCookie: []string{"a=1", "b=2"}}.Write(w)
+		h := w.Header()
+		if w.Code != status || h.Get("Content-Type") != kind || h.Get(ReceiptHeader) != "token" || len(h.Values("Set-Cookie")) != 2 || h.Get("Cache-Control") != "no-store" || w.Body.String() != `{}` {
+			t.Errorf("%d: %v", w.Code, h)
+		}
+	}
+	w := httptest.NewRecorder()
+	Answer{Status: 200}.Write(w)
+	if _, there := w.Header()[ReceiptHeader]; there {
+		t.Error("an empty receipt is sent")
+	}
+}
+
+// Errors say which check failed and nothing that was submitted.
+func TestErrorTexts(t *testing.T) {
+	for want, err := range map[string]error{
+		"dispatch: permit refused: audience":        &PermitError{WrongAudience},
+		"dispatch: refused: PRICE_CHANGED":          Refuse("PRICE_CHANGED", "The price changed."),
+		"dispatch: request: unknown member at /x":   Decode([]byte(`{"x":"secret"}`), &struct{}{}),
+		"dispatch: request: bytes follow the value": Decode([]byte(`{} {}`), &struct{}{}),
+	} {
+		if err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
 	}
 }
 

@@ -228,7 +228,7 @@ func load(ctx context.Context, tx *sql.Tx, jti string) (row, error) {
 	return r, nil
 }
 
-// savepoint runs step so that an error leaves nothing of it in tx.
+// savepoint runs step so that an error leaves nothing of it in tx and no answer.
 func savepoint(ctx context.Context, tx *sql.Tx, name string, step func() (Answer, error)) (Answer, error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
 		return Answer{}, fmt.Errorf("dispatch: ledger: %w", err)
@@ -242,7 +242,10 @@ func savepoint(ctx context.Context, tx *sql.Tx, name string, step func() (Answer
 		// Not a Refusal even when stepErr is one: without the undo there is no answer.
 		return Answer{}, fmt.Errorf("dispatch: ledger: %s: %w", end, err)
 	}
-	return a, stepErr
+	if stepErr != nil {
+		return Answer{}, stepErr // a receipt that is already signed must not get out
+	}
+	return a, nil
 }
 
 func orNull(s string) *string {

@@ -19,7 +19,7 @@ var staticFiles embed.FS
 
 // templates holds one set for each page, all with the same base.
 var templates = func() map[string]*template.Template {
-	base := template.Must(template.ParseFS(pageFiles, "pages/base.html"))
+	base := template.Must(template.New("").Funcs(template.FuncMap{"when": when}).ParseFS(pageFiles, "pages/base.html"))
 	set := map[string]*template.Template{}
 	for _, name := range []string{"list", "product", "cart", "checkout", "order", "refused", "missing"} {
 		set[name] = template.Must(template.Must(base.Clone()).ParseFS(pageFiles, "pages/"+name+".html"))
@@ -40,7 +40,7 @@ func (s *Store) pages(mux *http.ServeMux) {
 	if err != nil {
 		panic(err) // the folder is embedded above
 	}
-	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, static, r.PathValue("name")) })
 	mux.HandleFunc("GET /{$}", s.page("list", s.listPage))
 	mux.HandleFunc("GET /products/{id}", s.page("product", s.productPage))
 	mux.HandleFunc("GET /cart", s.page("cart", s.cartPage))
@@ -49,44 +49,54 @@ func (s *Store) pages(mux *http.ServeMux) {
 	mux.HandleFunc("/", s.page("missing", func(context.Context, queryer, *session, *http.Request) (string, any, error) { return "", nil, nil }))
 }
 
-// page renders what show finds. An empty title means that there is nothing, and
-// a visitor's page has no session.
-func (s *Store) page(name string, show func(context.Context, queryer, *session, *http.Request) (title string, content any, err error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		name, status := name, http.StatusOK
-		p, err := func() (page, error) {
-			tx, err := s.read.BeginTx(r.Context(), nil)
-			if err != nil {
-				return page{}, err
-			}
-			defer tx.Rollback()
-			of, err := s.session(r.Context(), tx, r)
-			if err != nil {
-				return page{}, err
-			}
-			var p page
-			if of != nil {
-				p.Session = of.id
-				if p.Items, err = itemsInCart(r.Context(), tx, of); err != nil {
-					return page{}, err
-				}
-			}
-			p.Title, p.Content, err = show(r.Context(), tx, of, r)
-			return p, err
-		}()
+// show finds the content of a page. An empty title means that there is nothing.
+type show func(ctx context.Context, q queryer, of *session, r *http.Request) (title string, content any, err error)
+
+func (s *Store) page(name string, show show) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { s.showPage(w, r, name, http.StatusOK, show) }
+}
+
+// explain is the page behind a button that was pressed without a permit.
+func (s *Store) explain(w http.ResponseWriter, r *http.Request) {
+	s.showPage(w, r, "refused", http.StatusUnauthorized, func(_ context.Context, _ queryer, _ *session, r *http.Request) (string, any, error) {
+		return "Nothing happened", r.Method + " " + r.URL.Path, nil
+	})
+}
+
+// showPage renders what show finds, all of one moment.
+func (s *Store) showPage(w http.ResponseWriter, r *http.Request, name string, status int, show show) {
+	p, err := func() (page, error) {
+		tx, err := s.read.BeginTx(r.Context(), nil)
 		if err != nil {
-			s.log.Error("store: page failed", "path", r.URL.Path, "error", err)
-			http.Error(w, "The store could not show this page.", http.StatusInternalServerError)
-			return
+			return page{}, err
 		}
-		if p.Title == "" {
-			name, status, p.Title, p.Content = "missing", http.StatusNotFound, "Not here", nil
+		defer tx.Rollback()
+		of, err := s.session(r.Context(), tx, r)
+		if err != nil {
+			return page{}, err
 		}
-		if len(r.CookiesNamed(visitorCookie)) == 0 {
-			http.SetCookie(w, s.cookie(visitorCookie, randomValue(), 30*24*time.Hour))
+		var p page
+		if of != nil {
+			p.Session = of.id
+			if p.Items, err = itemsInCart(r.Context(), tx, of); err != nil {
+				return page{}, err
+			}
 		}
-		s.render(w, name, status, p)
+		p.Title, p.Content, err = show(r.Context(), tx, of, r)
+		return p, err
+	}()
+	if err != nil {
+		s.log.Error("store: page failed", "path", r.URL.Path, "error", err)
+		http.Error(w, "The store could not show this page.", http.StatusInternalServerError)
+		return
 	}
+	if p.Title == "" {
+		name, status, p.Title, p.Content = "missing", http.StatusNotFound, "Not here", nil
+	}
+	if r.Method == http.MethodGet && len(r.CookiesNamed(visitorCookie)) == 0 {
+		http.SetCookie(w, s.cookie(visitorCookie, randomValue(), 30*24*time.Hour))
+	}
+	s.render(w, name, status, p)
 }
 
 func (s *Store) render(w http.ResponseWriter, name string, status int, p page) {
@@ -102,9 +112,13 @@ func (s *Store) render(w http.ResponseWriter, name string, status int, p page) {
 	w.Write(b.Bytes())
 }
 
-// explain is the page behind a button that was pressed without a permit.
-func (s *Store) explain(w http.ResponseWriter, r *http.Request) {
-	s.render(w, "refused", http.StatusUnauthorized, page{Title: "Nothing happened", Content: r.Method + " " + r.URL.Path})
+// when writes a time of the API for people.
+func when(s string) string {
+	t, err := time.Parse(timeLayout, s)
+	if err != nil {
+		return s
+	}
+	return t.Format("2 January 2006, 15:04 UTC")
 }
 
 func itemsInCart(ctx context.Context, q queryer, of *session) (n int64, err error) {
