@@ -35,7 +35,6 @@ func Register(api *edge.API, g *gateway.Gateway) {
 		"Takes a report (TurnProposal) on exactly one action of the current catalog. A well-formed report is always answered with a decision; an ALLOW comes with one permit of at most 30 seconds. After a lost answer get the decision.",
 		authority.RunNotReady, authority.PermitOutstanding, authority.UnresolvedEffect, authority.TurnLimit, authority.Frozen)
 	turns.Malformed = authority.MalformedProposal
-	turns.RequestBody = reportBody()
 	edge.Register(api, turns, a.turn)
 	edge.Register(api, operation("get-decision", http.MethodGet, "/api/v1/decision", "The newest decision",
 		"The answer to the newest report, with the permit while it is live.", authority.NotFound), a.decision)
@@ -44,8 +43,10 @@ func Register(api *edge.API, g *gateway.Gateway) {
 		authority.PermitRequired, authority.PermitMismatch, authority.PermitRevoked, authority.PermitExpired, authority.PermitConsumed, authority.StaleState,
 		authority.GrantExpired, authority.GrantExhausted, authority.BudgetExceeded, authority.IdempotencyConflict, authority.UnresolvedEffect,
 		authority.InProgress, authority.DispatchUnconfirmed, authority.HostedUnreachable, authority.RunNotReady, authority.Frozen)
-	operate.RequestBody = actionBody()
 	edge.Register(api, operate, a.operate)
+	// Package run reads these bodies; the document shows what it takes.
+	api.OpenAPI().Paths["/api/v1/turns"].Post.RequestBody = reportBody()
+	api.OpenAPI().Paths["/api/v1/operation"].Post.RequestBody = actionBody()
 }
 
 func operation(id, method, path, summary, description string, reasons ...string) edge.Operation {
@@ -123,9 +124,9 @@ type permit struct {
 
 type turned struct {
 	Body struct {
-		TurnID   string         `json:"turnId"`
-		Decision *wire.Decision `json:"decision"`
-		Permit   *permit        `json:"permit" nullable:"true"`
+		TurnID   string                `json:"turnId"`
+		Decision *wire.Decision        `json:"decision"`
+		Permit   wire.Nullable[permit] `json:"permit"`
 	}
 }
 
@@ -133,7 +134,7 @@ func newTurned(t *gateway.Turn) *turned {
 	out := &turned{}
 	out.Body.TurnID, out.Body.Decision = t.TurnID, wire.NewDecision(&t.Decision)
 	if p := t.Permit; p != nil {
-		out.Body.Permit = &permit{p.PermitID, p.Token, p.ExpiresAt, p.Action}
+		out.Body.Permit = wire.Null(&permit{p.PermitID, p.Token, p.ExpiresAt, p.Action})
 	}
 	return out
 }
@@ -167,10 +168,10 @@ type operateInput struct {
 type operated struct {
 	Replayed string `header:"Idempotency-Replayed" doc:"true when this is the stored result of an earlier request."`
 	Body     struct {
-		ExecutionID   string        `json:"executionId"`
-		State         string        `json:"state" enum:"receipted,verified,mismatch,not_applied"`
-		Receipt       *wire.Receipt `json:"receipt" nullable:"true"`
-		ObservationID *string       `json:"observationId" nullable:"true" doc:"The observation that verified it."`
+		ExecutionID   string                      `json:"executionId"`
+		State         string                      `json:"state" enum:"receipted,verified,mismatch,not_applied"`
+		Receipt       wire.Nullable[wire.Receipt] `json:"receipt"`
+		ObservationID *string                     `json:"observationId" nullable:"true" doc:"The observation that verified it."`
 	}
 }
 
@@ -183,6 +184,6 @@ func (a *agent) operate(ctx context.Context, in *operateInput) (*operated, error
 	if o.Replayed {
 		out.Replayed = "true"
 	}
-	out.Body.ExecutionID, out.Body.State, out.Body.Receipt, out.Body.ObservationID = o.ExecutionID, o.State, wire.NewReceipt(o.Receipt), o.ObservationID
+	out.Body.ExecutionID, out.Body.State, out.Body.Receipt, out.Body.ObservationID = o.ExecutionID, o.State, wire.Null(wire.NewReceipt(o.Receipt)), o.ObservationID
 	return out, nil
 }

@@ -111,62 +111,62 @@ func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
 // RunView is everything an owner may see of a run (H-126). It holds no token, no
 // cookie and no key.
 type RunView struct {
-	RunID             string            `json:"runId"`
-	Workspace         string            `json:"workspace"`
-	CreatedAt         evidence.Time     `json:"createdAt"`
-	UpdatedAt         evidence.Time     `json:"updatedAt"`
-	Service           string            `json:"service"`
-	Target            string            `json:"target"`
-	Channel           string            `json:"channel"`
-	TrafficActor      string            `json:"trafficActor"`
-	Mode              string            `json:"mode"`
-	ExecutionMode     string            `json:"executionMode"`
-	Executor          string            `json:"executor"`
-	Interrogator      string            `json:"interrogator"`
-	ReasoningEvidence bool              `json:"reasoningEvidence"`
-	Instruction       string            `json:"instruction"`
-	Terms             json.RawMessage   `json:"terms"`
-	TermsDigest       string            `json:"termsDigest"`
-	GoalDigest        string            `json:"goalDigest"`
-	Status            string            `json:"status" enum:"created,ready,running,paused,completed,revoked,terminated,failed"`
-	Stage             string            `json:"stage"`
-	Outcome           string            `json:"outcome" doc:"What to show: an unresolved effect overrides everything else."`
-	StopContext       *run.Stop         `json:"stopContext" nullable:"true"`
-	Currency          string            `json:"currency"`
-	BudgetCents       string            `json:"budgetCents"`
-	SpentCents        string            `json:"spentCents"`
-	ReservedCents     string            `json:"reservedCents"`
-	Grants            []authority.Grant `json:"grants"`
-	Workflow          []run.Step        `json:"workflow"`
-	Position          string            `json:"position"`
-	Verified          []string          `json:"verified" doc:"Postconditions that were seen to hold."`
-	DocumentEpoch     int64             `json:"documentEpoch"`
-	StateRevision     int64             `json:"stateRevision"`
-	Observation       *wire.Observation `json:"observation" nullable:"true"`
-	ModelCalls        int64             `json:"modelCalls"`
-	Turns             int64             `json:"turns"`
-	Proposal          *run.Proposal     `json:"proposal" nullable:"true"`
-	Executions        []Execution       `json:"executions"`
-	LastDecision      *wire.Decision    `json:"lastDecision" nullable:"true"`
-	PendingPermit     *PendingPermit    `json:"pendingPermit" nullable:"true" doc:"The live permit, without its token."`
-	Clarifications    []string          `json:"clarifications"`
-	Session           *run.Session      `json:"session" nullable:"true" doc:"The restricted session, without its token."`
-	Head              string            `json:"head" doc:"SEQ:HASH of the newest event; keep it to check an export with --head."`
-	Timeline          []Event           `json:"timeline"`
+	RunID             string                          `json:"runId"`
+	Workspace         string                          `json:"workspace"`
+	CreatedAt         evidence.Time                   `json:"createdAt"`
+	UpdatedAt         evidence.Time                   `json:"updatedAt"`
+	Service           string                          `json:"service"`
+	Target            string                          `json:"target"`
+	Channel           string                          `json:"channel"`
+	TrafficActor      string                          `json:"trafficActor"`
+	Mode              string                          `json:"mode"`
+	ExecutionMode     string                          `json:"executionMode"`
+	Executor          string                          `json:"executor"`
+	Interrogator      string                          `json:"interrogator"`
+	ReasoningEvidence bool                            `json:"reasoningEvidence"`
+	Instruction       string                          `json:"instruction"`
+	Terms             json.RawMessage                 `json:"terms"`
+	TermsDigest       string                          `json:"termsDigest"`
+	GoalDigest        string                          `json:"goalDigest"`
+	Status            string                          `json:"status" enum:"created,ready,running,paused,completed,revoked,terminated,failed"`
+	Stage             string                          `json:"stage"`
+	Outcome           string                          `json:"outcome" doc:"What to show: an unresolved effect overrides everything else."`
+	StopContext       wire.Nullable[run.Stop]         `json:"stopContext"`
+	Currency          string                          `json:"currency"`
+	BudgetCents       string                          `json:"budgetCents"`
+	SpentCents        string                          `json:"spentCents"`
+	ReservedCents     string                          `json:"reservedCents"`
+	Grants            []authority.Grant               `json:"grants"`
+	Workflow          []run.Step                      `json:"workflow"`
+	Position          string                          `json:"position"`
+	Verified          []string                        `json:"verified" doc:"Postconditions that were seen to hold."`
+	DocumentEpoch     int64                           `json:"documentEpoch"`
+	StateRevision     int64                           `json:"stateRevision"`
+	Observation       wire.Nullable[wire.Observation] `json:"observation"`
+	ModelCalls        int64                           `json:"modelCalls"`
+	Turns             int64                           `json:"turns"`
+	Proposal          wire.Nullable[run.Proposal]     `json:"proposal"`
+	Executions        []Execution                     `json:"executions"`
+	LastDecision      wire.Nullable[wire.Decision]    `json:"lastDecision"`
+	PendingPermit     wire.Nullable[PendingPermit]    `json:"pendingPermit" doc:"The live permit, without its token."`
+	Clarifications    []string                        `json:"clarifications"`
+	Session           wire.Nullable[run.Session]      `json:"session" doc:"The restricted session, without its token."`
+	Head              string                          `json:"head" doc:"SEQ:HASH of the newest event; keep it to check an export with --head."`
+	Timeline          []Event                         `json:"timeline"`
 }
 
 // Execution is one execution of a run.
 type Execution struct {
-	ExecutionID   string        `json:"executionId"`
-	PermitID      string        `json:"permitId"`
-	TurnID        string        `json:"turnId"`
-	OperationID   string        `json:"operationId"`
-	State         string        `json:"state"`
-	EffectDigest  string        `json:"effectDigest"`
-	AmountCents   string        `json:"amountCents"`
-	DispatchedAt  string        `json:"dispatchedAt"`
-	Receipt       *wire.Receipt `json:"receipt" nullable:"true"`
-	ObservationID *string       `json:"observationId" nullable:"true"`
+	ExecutionID   string                      `json:"executionId"`
+	PermitID      string                      `json:"permitId"`
+	TurnID        string                      `json:"turnId"`
+	OperationID   string                      `json:"operationId"`
+	State         string                      `json:"state"`
+	EffectDigest  string                      `json:"effectDigest"`
+	AmountCents   string                      `json:"amountCents"`
+	DispatchedAt  string                      `json:"dispatchedAt"`
+	Receipt       wire.Nullable[wire.Receipt] `json:"receipt"`
+	ObservationID *string                     `json:"observationId" nullable:"true"`
 }
 
 // PendingPermit is the live permit without its token.
@@ -193,22 +193,22 @@ func newRunView(v *gateway.View) *RunView {
 		Service: s.Config.Service, Target: s.Config.Target, Channel: s.Config.Channel, TrafficActor: s.Config.TrafficActor, Mode: s.Config.Mode,
 		ExecutionMode: s.Config.ExecutionMode, Executor: s.Config.Executor, Interrogator: s.Config.Interrogator, ReasoningEvidence: s.Config.ReasoningEvidence,
 		Instruction: v.Instruction, Terms: s.Terms, TermsDigest: s.TermsDigest, GoalDigest: s.GoalDigest,
-		Status: s.Status, Stage: s.Stage, Outcome: v.Outcome, StopContext: s.Stop,
+		Status: s.Status, Stage: s.Stage, Outcome: v.Outcome, StopContext: wire.Null(s.Stop),
 		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(),
 		Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(), Verified: append([]string{}, s.Verified...),
-		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.NewObservation(v.Observation),
-		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: s.Proposal, LastDecision: wire.NewDecision(v.Decision),
+		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.Null(wire.NewObservation(v.Observation)),
+		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(s.Proposal), LastDecision: wire.Null(wire.NewDecision(v.Decision)),
 		Clarifications: []string{}, Executions: []Execution{}, Timeline: []Event{}, Head: strconv.FormatInt(s.Events, 10) + ":" + v.Head,
 	}
 	if p := s.Permit; p != nil {
-		out.PendingPermit = &PendingPermit{p.ID, p.Bindings.OperationID, p.AmountCents.String(), p.ExpiresAt}
+		out.PendingPermit = wire.Null(&PendingPermit{p.ID, p.Bindings.OperationID, p.AmountCents.String(), p.ExpiresAt})
 	}
 	if s.Session.Generation > 0 {
-		out.Session = &s.Session
+		out.Session = wire.Null(&s.Session)
 	}
 	for _, x := range v.Executions {
 		out.Executions = append(out.Executions, Execution{
-			x.ExecutionID, x.PermitID, x.TurnID, x.OperationID, x.State, x.EffectDigest, x.AmountCents, x.DispatchedAt, wire.NewReceipt(x.Receipt), x.ObservationID,
+			x.ExecutionID, x.PermitID, x.TurnID, x.OperationID, x.State, x.EffectDigest, x.AmountCents, x.DispatchedAt, wire.Null(wire.NewReceipt(x.Receipt)), x.ObservationID,
 		})
 	}
 	for _, l := range v.Timeline {

@@ -21,7 +21,7 @@ type Observation struct {
 	CatalogDigest string          `json:"catalogDigest"`
 	Catalog       []run.Entry     `json:"catalog" doc:"Everything that may be proposed now, each entry fully concrete."`
 	State         json.RawMessage `json:"state" doc:"Trusted state of the service."`
-	View          *View           `json:"view" nullable:"true" doc:"What the last read returned."`
+	View          Nullable[View]  `json:"view" doc:"What the last read returned."`
 	ScreenshotID  *string         `json:"screenshotId" nullable:"true"`
 }
 
@@ -41,7 +41,7 @@ func NewObservation(o *gateway.Observation) *Observation {
 		CatalogDigest: o.CatalogDigest, Catalog: o.Catalog, State: o.State, ScreenshotID: o.ScreenshotID,
 	}
 	if o.View != nil {
-		out.View = &View{true, *o.View}
+		out.View = Null(&View{true, *o.View})
 	}
 	return out
 }

@@ -1,0 +1,55 @@
+package api_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign/api"
+	"countersign/internal/channel/edge"
+	"countersign/internal/supervision/run"
+)
+
+// The table of reasons in the document is the table of the code, line by line.
+func TestReasonsInStep(t *testing.T) {
+	var want []string
+	for _, r := range edge.Reasons() {
+		want = append(want, fmt.Sprintf("| `%s` | %d | %s | %s |", r.Code, r.Status, r.Title, r.Next))
+	}
+	var got []string
+	for line := range strings.Lines(string(api.Reasons)) {
+		if strings.HasPrefix(line, "| `") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	for i := range max(len(got), len(want)) {
+		g, w := "nothing", "nothing"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			t.Errorf("reasons.md has\n\t%s\nthe code has\n\t%s", g, w)
+		}
+	}
+	if len(want) == 0 {
+		t.Error("the code has no reasons")
+	}
+}
+
+// Every type of event that the machine writes has a line in the document, and no
+// other has.
+func TestEventsInStep(t *testing.T) {
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+\\.?[a-z_]*)` \\|").FindAllStringSubmatch(string(api.Events), -1) {
+		documented = append(documented, m[1])
+	}
+	slices.Sort(documented)
+	if want := run.EventTypes(); !slices.Equal(documented, want) || len(want) == 0 {
+		t.Errorf("events.md documents\n\t%v\nthe machine writes\n\t%v", documented, want)
+	}
+}
