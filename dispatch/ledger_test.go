@@ -5,11 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"countersign/internal/pgtest"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 )
 
@@ -21,12 +25,31 @@ type shop struct {
 	clock  func() time.Time
 }
 
+// opener makes a shop on one engine.
+type opener func(*testing.T) *shop
+
+// onBoth runs a test on SQLite and on PostgreSQL: the ledger has one text for both.
+func onBoth(t *testing.T, test func(*testing.T, opener)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, newShop) })
+	t.Run("postgres", func(t *testing.T) {
+		test(t, func(t *testing.T) *shop { return openShop(t, "pgx", pgtest.Empty(t)) })
+	})
+}
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "shop.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)")
+	return openShop(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "shop.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)")
+}
+
+func openShop(t *testing.T, driver, source string) *shop {
+	t.Helper()
+	db, err := sql.Open(driver, source)
 	if err != nil {
 		t.Fatal(err)
 	}
+	db.SetMaxOpenConns(20)
 	t.Cleanup(func() { db.Close() })
 	if _, err := db.Exec(Schema + `CREATE TABLE orders (id TEXT PRIMARY KEY);`); err != nil {
 		t.Fatal(err)
@@ -100,7 +123,9 @@ func probeOf(p Permit, id string) Permit {
 	return probe
 }
 
-func TestSpendApplied(t *testing.T) {
+func TestSpendApplied(t *testing.T) { onBoth(t, testSpendApplied) }
+
+func testSpendApplied(t *testing.T, newShop opener) {
 	s, p := newShop(t), validPermit()
 	a, err := s.spend(t, p, nil)
 	if err != nil || a.Status != 201 {
@@ -127,7 +152,9 @@ func TestSpendApplied(t *testing.T) {
 	}
 }
 
-func TestSpendRefused(t *testing.T) {
+func TestSpendRefused(t *testing.T) { onBoth(t, testSpendRefused) }
+
+func testSpendRefused(t *testing.T, newShop opener) {
 	s, p := newShop(t), validPermit()
 	a, err := s.spend(t, p, Refuse("PRICE_CHANGED", "The price changed."))
 	if err != nil || a.Status != 422 {
@@ -146,7 +173,9 @@ func TestSpendRefused(t *testing.T) {
 
 // An error that is no refusal leaves nothing, even when the caller commits, and
 // the permit can still be spent.
-func TestSpendErrorLeavesNothing(t *testing.T) {
+func TestSpendErrorLeavesNothing(t *testing.T) { onBoth(t, testSpendErrorLeavesNothing) }
+
+func testSpendErrorLeavesNothing(t *testing.T, newShop opener) {
 	s, p := newShop(t), validPermit()
 	broken := errors.New("disk")
 	if a, err := s.spend(t, p, broken); err != broken || a.Receipt != "" {
@@ -161,6 +190,10 @@ func TestSpendErrorLeavesNothing(t *testing.T) {
 }
 
 func TestSpendRefusesAnswersThatAreNoEffect(t *testing.T) {
+	onBoth(t, testSpendRefusesAnswersThatAreNoEffect)
+}
+
+func testSpendRefusesAnswersThatAreNoEffect(t *testing.T, newShop opener) {
 	for _, e := range []Effect{{Status: 199}, {Status: 300}, {Status: 200, AmountCents: "1.00"}, {Status: 200, OrderID: "a b"}} {
 		s, p := newShop(t), validPermit()
 		_, err := s.in(t, func(tx *sql.Tx) (Answer, error) {
@@ -173,7 +206,9 @@ func TestSpendRefusesAnswersThatAreNoEffect(t *testing.T) {
 }
 
 // The expiry is tested behind the write lock, at the three boundaries.
-func TestExpiryInsideTheTransaction(t *testing.T) {
+func TestExpiryInsideTheTransaction(t *testing.T) { onBoth(t, testExpiryInsideTheTransaction) }
+
+func testExpiryInsideTheTransaction(t *testing.T, newShop opener) {
 	for _, c := range []struct {
 		now  time.Time
 		want Reason
@@ -200,7 +235,9 @@ func TestExpiryInsideTheTransaction(t *testing.T) {
 
 // Forty callers with one permit have one effect. The control gives each caller
 // a jti of its own: then there are forty, so the count does see a second effect.
-func TestConcurrentReplays(t *testing.T) {
+func TestConcurrentReplays(t *testing.T) { onBoth(t, testConcurrentReplays) }
+
+func testConcurrentReplays(t *testing.T, newShop opener) {
 	for name, c := range map[string]struct {
 		id   func(i int) string
 		want int
@@ -248,7 +285,9 @@ func TestConcurrentReplays(t *testing.T) {
 	}
 }
 
-func TestCloseThenLateOriginal(t *testing.T) {
+func TestCloseThenLateOriginal(t *testing.T) { onBoth(t, testCloseThenLateOriginal) }
+
+func testCloseThenLateOriginal(t *testing.T, newShop opener) {
 	s, p := newShop(t), validPermit()
 	probe := probeOf(p, "probe-1")
 	a, err := s.close(t, probe, p.ID)
@@ -270,7 +309,9 @@ func TestCloseThenLateOriginal(t *testing.T) {
 	}
 }
 
-func TestCloseAfterTheOriginal(t *testing.T) {
+func TestCloseAfterTheOriginal(t *testing.T) { onBoth(t, testCloseAfterTheOriginal) }
+
+func testCloseAfterTheOriginal(t *testing.T, newShop opener) {
 	for want, effectErr := range map[Result]error{Applied: nil, Refused: Refuse("NO", "No.")} {
 		s, p := newShop(t), validPermit()
 		first, err := s.spend(t, p, effectErr)
@@ -285,7 +326,9 @@ func TestCloseAfterTheOriginal(t *testing.T) {
 	}
 }
 
-func TestCloseKeepsToItsSession(t *testing.T) {
+func TestCloseKeepsToItsSession(t *testing.T) { onBoth(t, testCloseKeepsToItsSession) }
+
+func testCloseKeepsToItsSession(t *testing.T, newShop opener) {
 	s, p := newShop(t), validPermit()
 	if _, err := s.spend(t, p, nil); err != nil {
 		t.Fatal(err)
@@ -305,7 +348,9 @@ func TestCloseKeepsToItsSession(t *testing.T) {
 
 // The original and its probe race: whichever is first, both get one receipt, and
 // an order exists exactly when it says applied.
-func TestCloseRacesTheOriginal(t *testing.T) {
+func TestCloseRacesTheOriginal(t *testing.T) { onBoth(t, testCloseRacesTheOriginal) }
+
+func testCloseRacesTheOriginal(t *testing.T, newShop opener) {
 	s := newShop(t)
 	applied := 0
 	for i := range 30 {
