@@ -271,8 +271,8 @@ func (d *Deciding) Misuse() {
 	if d.s.Terminal() {
 		return
 	}
-	d.revokePermit(CauseTerminate)
 	stop := d.s.newStop(authority.CredentialMisuse, SourceRuntime, d.fresh.ID())
+	d.revokePermit(CauseTerminate)
 	d.revokeGrants(CauseTerminate)
 	d.emit(&Terminated{*stop})
 }

@@ -1078,3 +1078,59 @@ func TestGrantFor(t *testing.T) {
 	}
 	(&State{}).use("a", "x", 1) // a state read without uses
 }
+
+// TestMisuse of a credential ends a run like a TERMINATE, with its permit (L-6).
+func TestMisuse(t *testing.T) {
+	w := begun(t, TargetLocal)
+	p := w.permit("item")
+	n := len(w.events)
+	w.do(func(d *Deciding) { d.Misuse() })
+	w.emitted(n, "permit.revoked", "grant.revoked", "run.terminated")
+	w.status(StatusTerminated)
+	w.stop(CategoryTerminal, SourceRuntime, authority.CredentialMisuse, "none", "permitted")
+	if f := w.fates[p.ID]; f.Fate != FateRevoked || f.Cause != CauseTerminate {
+		t.Errorf("fate %+v", f)
+	}
+	if reason := w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.PermitRevoked {
+		t.Errorf("the permit afterwards: %q", reason)
+	}
+	n = len(w.events)
+	w.do(func(d *Deciding) { d.Misuse() })
+	w.emitted(n)
+	w.verify()
+}
+
+// TestMessage is a fixed sentence for each reason that stops a run.
+func TestMessage(t *testing.T) {
+	for reason := range stops {
+		if m := Message(reason); m == "" || len(m) > 500 || m != (&State{}).newStop(reason, "", "").Message {
+			t.Errorf("%s: %q", reason, m)
+		}
+	}
+	if Message("BORED") != "" {
+		t.Error("a message for an unknown reason")
+	}
+}
+
+// TestDecodeObserved reads back what an observation recorded.
+func TestDecodeObserved(t *testing.T) {
+	w := begun(t, TargetLocal)
+	o, err := DecodeObserved(w.events[w.read().Observation.Sequence-1].Data)
+	if err != nil || o.ObservationID != w.read().Observation.ID || CatalogDigest(o.Catalog) != CatalogDigest(w.catalog) {
+		t.Errorf("observed %+v, %v", o, err)
+	}
+	if _, err := DecodeObserved([]byte(`{"observationId":7}`)); err == nil {
+		t.Error("another type was accepted")
+	}
+}
+
+// TestEventTypes are those of G-15 and L-3 that this machine writes.
+func TestEventTypes(t *testing.T) {
+	want := strings.Fields(`execution.dispatched execution.mismatch execution.not_applied execution.receipt execution.unconfirmed execution.verified
+		execution.voided grant.created grant.revoked guardian.decided hosted.receipt hosted.session metrics observation.recorded operation.refused
+		permit.claimed permit.consumed permit.expired permit.issued permit.revoked permit.voided policy.checked proposal.prepared proposal.voided
+		run.completed run.created run.failed run.initialized run.paused run.resumed run.revoked run.terminated session.issued turn.proposed`)
+	if got := EventTypes(); !slices.Equal(got, want) {
+		t.Errorf("types %v, want %v", got, want)
+	}
+}
