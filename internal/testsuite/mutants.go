@@ -15,10 +15,10 @@ import (
 // tests must notice them.
 var mutated = []struct {
 	name  string
-	tests mutate.Tests
+	tests []string
 }{
-	{"internal/authority", mutate.Tests{"internal/authority", "internal/supervision/run"}},
-	{"internal/supervision/run", mutate.Tests{"internal/supervision/run"}},
+	{"internal/authority", []string{"internal/authority", "internal/supervision/run"}},
+	{"internal/supervision/run", []string{"internal/supervision/run"}},
 }
 
 const explainedFile = "internal/testsuite/mutants.txt"
@@ -44,7 +44,7 @@ func mutants(ctx context.Context, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			if len(made) == 0 {
+			if len(made.Mutants) == 0 {
 				found = append(found, "no mutant of "+m.name)
 				return nil
 			}
@@ -61,16 +61,16 @@ func mutants(ctx context.Context, out io.Writer) error {
 	return findings(found)
 }
 
-func testMutants(ctx context.Context, out io.Writer, made []mutate.Mutant, tests mutate.Tests) ([]mutate.Result, error) {
+func testMutants(ctx context.Context, out io.Writer, p *mutate.Package, tests []string) ([]mutate.Result, error) {
 	var results []mutate.Result
 	count := make(map[mutate.Outcome]int)
 	said := time.Now()
 	progress := func() {
-		fmt.Fprintf(out, "  %d of %d: %d killed, %d survived, %d not compiled\n", len(results), len(made),
-			count[mutate.Killed], count[mutate.Survived], count[mutate.Invalid])
+		fmt.Fprintf(out, "  %d of %d: %d killed, %d survived\n",
+			len(results), len(p.Mutants), count[mutate.Killed], count[mutate.Survived])
 		said = time.Now()
 	}
-	err := mutate.Run(ctx, made, tests, func(r mutate.Result) {
+	err := p.Test(ctx, tests, func(r mutate.Result) {
 		results = append(results, r)
 		count[r.Outcome]++
 		if r.Outcome == mutate.Survived {

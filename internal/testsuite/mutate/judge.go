@@ -41,12 +41,8 @@ func ReadExplained(r io.Reader) (Explained, error) {
 // Judge returns what is wrong with the results: no mutant was tested, a survivor
 // is not explained, an explanation fits no survivor or says nothing.
 func Judge(results []Result, explained Explained) (found []string) {
-	tested := 0
 	survivors := make(map[string]bool)
 	for _, r := range results {
-		if r.Outcome != Invalid {
-			tested++
-		}
 		if r.Outcome != Survived {
 			continue
 		}
@@ -55,7 +51,7 @@ func Judge(results []Result, explained Explained) (found []string) {
 			found = append(found, "survived: "+r.ID)
 		}
 	}
-	if tested == 0 {
+	if len(results) == 0 {
 		found = append(found, "no mutant was tested")
 	}
 	for id, reason := range explained {

@@ -7,15 +7,18 @@
 //   - invert: a comparison becomes its opposite (== !=, < >=, > <=)
 //   - boundary: an order moves by one (< <=, > >=), so that "at the limit" must be tested
 //   - negate: the condition of an if becomes its opposite
-//   - drop: an if that only returns, continues, breaks, adds a finding or makes one call never fires
+//   - drop: an if that only leaves, adds a finding or makes one call never fires
 //
-// [Run] tests them. The files stay as they are: a mutant reaches the compiler
-// through an overlay. A mutant that does not end in time counts as noticed; one
-// that does not compile counts as nothing. [Judge] compares the survivors with
+// All mutants of a package are compiled at once: a changed expression asks which
+// mutant is active, and an environment variable says. So [Package.Test] builds
+// the tests once and runs them once for each mutant. The files stay as they are;
+// the compiler gets the changed ones through an overlay. A mutant under which the
+// tests do not end in time counts as noticed. [Judge] compares the survivors with
 // the list of those that are explained.
 package mutate
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -27,31 +30,38 @@ import (
 	"strings"
 )
 
-// Mutant is one changed file of a package.
+// Mutant is one change.
 type Mutant struct {
 	// ID names the change by package, file, function, kind and the code that
 	// it changes, and a number when a function has the same code twice. It does
 	// not depend on line numbers, so an explanation outlives an edit elsewhere.
 	ID     string
 	Line   int
-	file   string // absolute
-	source []byte
+	number int // that activates it
 }
 
-var inverted = map[token.Token]token.Token{
-	token.EQL: token.NEQ, token.NEQ: token.EQL,
-	token.LSS: token.GEQ, token.GEQ: token.LSS,
-	token.GTR: token.LEQ, token.LEQ: token.GTR,
+// Package is a package with all its mutants.
+type Package struct {
+	Mutants []Mutant
+	overlay map[string][]byte // contents by absolute path
 }
 
-var moved = map[token.Token]token.Token{
-	token.LSS: token.LEQ, token.LEQ: token.LSS,
-	token.GTR: token.GEQ, token.GEQ: token.GTR,
-}
+// variable activates the mutant whose number it holds.
+const variable = "COUNTERSIGN_MUTANT"
+
+// activation is the file that the package gets in addition.
+const activation = `package %s
+
+import "os"
+
+var mutantNumber = os.Getenv("` + variable + `")
+
+func mutantIs(number string) bool { return mutantNumber == number }
+`
 
 // Find returns the mutants of the package in folder, in the order of its files
 // and lines. name is what their IDs start with.
-func Find(folder, name string) ([]Mutant, error) {
+func Find(folder, name string) (*Package, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return nil, err
@@ -60,34 +70,33 @@ func Find(folder, name string) ([]Mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Mutant
+	p := &Package{overlay: make(map[string][]byte)}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		found, err := mutants(file, name)
-		if err != nil {
+		if err := p.add(file, name); err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
 	}
-	return all, nil
+	return p, nil
 }
 
-func mutants(file, name string) ([]Mutant, error) {
+func (p *Package) add(file, name string) error {
 	source, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	fset := token.NewFileSet()
 	parsed, err := parser.ParseFile(fset, file, source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	p.overlay[filepath.Join(filepath.Dir(file), "zz_mutant.go")] = fmt.Appendf(nil, activation, parsed.Name.Name)
 	if ast.IsGenerated(parsed) {
-		return nil, nil
+		return nil
 	}
-	f := finder{fset: fset, file: file, source: source, name: name + "/" + filepath.Base(file), seen: make(map[string]int)}
+	f := finder{fset: fset, source: source, name: name + "/" + filepath.Base(file), seen: make(map[string]int), first: len(p.Mutants) + 1}
 	for _, declaration := range parsed.Decls {
 		f.function = "package"
 		if d, ok := declaration.(*ast.FuncDecl); ok {
@@ -95,8 +104,10 @@ func mutants(file, name string) ([]Mutant, error) {
 		}
 		ast.Inspect(declaration, f.visit)
 	}
-	slices.SortStableFunc(f.found, func(a, b Mutant) int { return a.Line - b.Line })
-	return f.found, nil
+	p.overlay[file] = f.rewritten()
+	slices.SortStableFunc(f.found, func(a, b Mutant) int { return cmp.Compare(a.Line, b.Line) })
+	p.Mutants = append(p.Mutants, f.found...)
+	return nil
 }
 
 func functionName(d *ast.FuncDecl) string {
@@ -116,44 +127,66 @@ func functionName(d *ast.FuncDecl) string {
 	return d.Name.Name
 }
 
+// finder finds the mutants of one file.
 type finder struct {
 	fset     *token.FileSet
-	file     string
 	source   []byte
 	name     string
 	function string
 	seen     map[string]int
+	first    int // number of the first mutant
 	found    []Mutant
+	wraps    []wrap // an outer expression comes before its parts
+}
+
+// wrap puts an expression between two pieces of code.
+type wrap struct {
+	from, to      int // offsets of the expression
+	before, after string
 }
 
 func (f *finder) visit(n ast.Node) bool {
 	switch n := n.(type) {
+	case *ast.GenDecl:
+		return n.Tok != token.CONST // a constant cannot depend on what is active
 	case *ast.BinaryExpr:
-		if to, ok := inverted[n.Op]; ok {
-			f.operator("invert", n, to)
-		}
-		if to, ok := moved[n.Op]; ok {
-			f.operator("boundary", n, to)
-		}
+		f.comparison(n)
 	case *ast.IfStmt:
-		if !comparison(n.Cond) { // else invert has made the same mutant
-			f.condition("negate", n, "!(", ")")
+		if !isComparison(n.Cond) { // else invert makes the same mutant
+			f.add("negate", n.Cond, n.Pos(), "(%s != (", "))")
 		}
 		if guards(n) {
-			f.condition("drop", n, "false && (", ")")
+			f.add("drop", n.Cond, n.Pos(), "(!%s && (", "))")
 		}
 	}
 	return true
 }
 
-// comparison reports whether a condition is one comparison and nothing else.
-func comparison(e ast.Expr) bool {
+func (f *finder) comparison(n *ast.BinaryExpr) {
+	x, y := f.text(n.X), f.text(n.Y)
+	switch n.Op {
+	case token.LSS, token.GTR: // at the limit it holds too
+		f.add("invert", n, n.OpPos, "(%s != (", "))")
+		f.add("boundary", n, n.OpPos, "((", ") || %s && "+x+" "+n.Op.String()+"= "+y+")")
+	case token.LEQ, token.GEQ: // at the limit it holds no longer
+		f.add("invert", n, n.OpPos, "(%s != (", "))")
+		f.add("boundary", n, n.OpPos, "((", ") && (!%s || "+x+" "+strings.TrimSuffix(n.Op.String(), "=")+" "+y+"))")
+	case token.EQL, token.NEQ:
+		f.add("invert", n, n.OpPos, "(%s != (", "))")
+	}
+}
+
+// isComparison reports whether a condition is one comparison and nothing else.
+func isComparison(e ast.Expr) bool {
 	b, ok := ast.Unparen(e).(*ast.BinaryExpr)
 	if !ok {
 		return false
 	}
-	_, ok = inverted[b.Op]
-	return ok
+	switch b.Op {
+	case token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ:
+		return true
+	}
+	return false
 }
 
 // guards reports whether an if does nothing but leave, note a finding or make
@@ -181,25 +214,48 @@ func guards(n *ast.IfStmt) bool {
 	return false
 }
 
-func (f *finder) operator(kind string, n *ast.BinaryExpr, to token.Token) {
-	at := f.fset.Position(n.OpPos).Offset
-	f.add(kind, n, n.OpPos, f.source[:at], []byte(to.String()), f.source[at+len(n.Op.String()):])
+func (f *finder) offset(at token.Pos) int { return f.fset.Position(at).Offset }
+
+func (f *finder) text(n ast.Node) string {
+	return string(f.source[f.offset(n.Pos()):f.offset(n.End())])
 }
 
-func (f *finder) condition(kind string, n *ast.IfStmt, before, after string) {
-	from, to := f.fset.Position(n.Cond.Pos()).Offset, f.fset.Position(n.Cond.End()).Offset
-	f.add(kind, n.Cond, n.Pos(), f.source[:from], []byte(before), f.source[from:to], []byte(after), f.source[to:])
-}
-
-func (f *finder) add(kind string, code ast.Node, at token.Pos, source ...[]byte) {
-	var text strings.Builder
-	if err := format.Node(&text, f.fset, code); err != nil {
+// add notes a mutant. In the code around the expression, %s asks whether it is
+// active.
+func (f *finder) add(kind string, e ast.Expr, at token.Pos, before, after string) {
+	var printed strings.Builder
+	if err := format.Node(&printed, f.fset, e); err != nil {
 		panic(err) // the printer refuses only what is no syntax tree
 	}
-	id := fmt.Sprintf("%s %s %s %s", f.name, f.function, kind, strings.Join(strings.Fields(text.String()), " "))
+	id := fmt.Sprintf("%s %s %s %s", f.name, f.function, kind, strings.Join(strings.Fields(printed.String()), " "))
 	f.seen[id]++
 	if n := f.seen[id]; n > 1 {
 		id = fmt.Sprintf("%s #%d", id, n)
 	}
-	f.found = append(f.found, Mutant{ID: id, Line: f.fset.Position(at).Line, file: f.file, source: slices.Concat(source...)})
+	number := f.first + len(f.found)
+	f.found = append(f.found, Mutant{ID: id, Line: f.fset.Position(at).Line, number: number})
+	active := fmt.Sprintf("mutantIs(%q)", fmt.Sprint(number))
+	f.wraps = append(f.wraps, wrap{
+		from: f.offset(e.Pos()), to: f.offset(e.End()),
+		before: strings.Replace(before, "%s", active, 1),
+		after:  strings.Replace(after, "%s", active, 1),
+	})
+}
+
+// rewritten returns the source with all mutants in it.
+func (f *finder) rewritten() []byte {
+	before, after := make(map[int]string), make(map[int]string)
+	for _, w := range f.wraps {
+		before[w.from] += w.before
+		after[w.to] = w.after + after[w.to]
+	}
+	var out []byte
+	for i := range len(f.source) + 1 {
+		out = append(out, after[i]...)
+		out = append(out, before[i]...)
+		if i < len(f.source) {
+			out = append(out, f.source[i])
+		}
+	}
+	return out
 }

@@ -15,12 +15,12 @@ func TestMutants(t *testing.T) {
 	defer func(limit time.Duration) { leastLimit = limit }(leastLimit)
 	leastLimit = 2 * time.Second // of the mutant that never ends
 	before := contents(t, folder)
-	mutants, err := Find(folder, "limit")
+	p, err := Find(folder, "limit")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var results []Result
-	if err := Run(t.Context(), mutants, Tests{folder}, func(r Result) { results = append(results, r) }); err != nil {
+	if err := p.Test(t.Context(), []string{folder}, func(r Result) { results = append(results, r) }); err != nil {
 		t.Fatal(err)
 	}
 	got := make(map[string]Outcome)
@@ -35,6 +35,8 @@ func TestMutants(t *testing.T) {
 		"limit/limit.go Fits boundary amount <= limit":      Killed,
 		"limit/limit.go Late invert now > end":              Killed,
 		"limit/limit.go Late boundary now > end":            Survived,
+		"limit/limit.go Expired invert now >= end":          Killed,
+		"limit/limit.go Expired boundary now >= end":        Killed,
 		"limit/limit.go Findings negate !known || !allowed": Killed,
 		"limit/limit.go Findings drop !known || !allowed":   Killed,
 		"limit/limit.go Findings invert len(name) == 0":     Killed,
@@ -99,33 +101,35 @@ func contents(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// A mutant that is no program must not count as killed, and tests that fail
-// already judge nothing.
-func TestRunRefuses(t *testing.T) {
-	folder := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("go.mod", "module m\n\ngo 1.26\n")
-	write("m.go", "package m\n\nfunc Less(a, b int) bool { return a < b }\n")
-	write("m_test.go", "package m\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif !Less(1, 2) {\n\t\tt.Fail()\n\t}\n}\n")
-
-	broken := Mutant{ID: "broken", file: filepath.Join(folder, "m.go"), source: []byte("package m\n\nfunc Less(a, b int) bool { return c }\n")}
-	var results []Result
-	if err := Run(t.Context(), []Mutant{broken}, Tests{folder}, func(r Result) { results = append(results, r) }); err != nil {
-		t.Fatal(err)
-	}
-	if len(results) != 1 || results[0].Outcome != Invalid {
-		t.Errorf("a mutant that does not compile: got %v, want %s", results, Invalid)
-	}
-
-	write("m.go", "package m\n\nfunc Less(a, b int) bool { return a > b }\n")
-	err := Run(t.Context(), nil, Tests{folder}, func(Result) {})
-	if err == nil || !strings.Contains(err.Error(), "do not pass on the unchanged code") {
-		t.Errorf("failing tests: got %v", err)
+// Tests that fail by themselves, or do not exist, judge nothing.
+func TestRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ test, want string }{
+		"failing tests": {"func TestLess(t *testing.T) { t.Error(\"always\") }", "do not pass without a mutant"},
+		"broken tests":  {"func TestLess(t *testing.T) { undefined() }", "does not compile"},
+		"no tests":      {"", "has no tests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			write := func(name, text string) {
+				t.Helper()
+				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("go.mod", "module m\n\ngo 1.26\n")
+			write("m.go", "package m\n\nfunc Less(a, b int) bool { return a < b }\n")
+			if c.test != "" {
+				write("m_test.go", "package m\n\nimport \"testing\"\n\n"+c.test)
+			}
+			p, err := Find(folder, "m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = p.Test(t.Context(), []string{folder}, func(r Result) { t.Errorf("%s was judged: %s", r.ID, r.Outcome) })
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -18,9 +19,8 @@ import (
 type Outcome string
 
 const (
-	Killed   Outcome = "killed"       // a test failed or did not end in time
-	Survived Outcome = "survived"     // every test passed
-	Invalid  Outcome = "not compiled" // the change is no program
+	Killed   Outcome = "killed"   // a test failed or did not end in time
+	Survived Outcome = "survived" // every test passed
 )
 
 // Result is one tested mutant.
@@ -29,39 +29,35 @@ type Result struct {
 	Outcome Outcome
 }
 
-// Tests are the folders of the packages whose tests judge the mutants of one
-// package: its own first.
-type Tests []string
+// workers is how many mutants are tested at once.
+const workers = 2
 
-const (
-	workers    = 2
-	buildLimit = 5 * time.Minute
-)
+// wholeLimit bounds a build, and the tests of the unchanged code.
+const wholeLimit = 5 * time.Minute
 
-// leastLimit is the least time that tests get; a loaded machine must not kill a
-// mutant. The test of the limit itself shortens it.
+// leastLimit is the least time that tests get under a mutant; a loaded machine
+// must not kill one. The test of the limit itself shortens it.
 var leastLimit = 20 * time.Second
 
-// Run tests mutants with two workers and calls report for each as it is done,
-// never twice at once. The tests get ten times as long as they take on the
-// unchanged code. It fails when that does not pass.
-func Run(ctx context.Context, mutants []Mutant, tests Tests, report func(Result)) error {
+// suite is the built tests of one package.
+type suite struct {
+	folder, binary string
+	limit          time.Duration
+}
+
+// Test tests every mutant by the tests of the packages in folders, its own
+// first, until one fails. It calls report for each mutant as it is done, never
+// twice at once. Tests get ten times as long as they take without a mutant; when
+// they do not pass then, Test fails.
+func (p *Package) Test(ctx context.Context, folders []string, report func(Result)) error {
 	temporary, err := os.MkdirTemp("", "countersign-mutate-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temporary)
-
-	limits := make([]time.Duration, len(tests))
-	for i, folder := range tests {
-		outcome, took, err := judge(ctx, temporary, "", folder, 5*time.Minute)
-		if err != nil {
-			return err
-		}
-		if outcome != Survived {
-			return fmt.Errorf("the tests of %s do not pass on the unchanged code", folder)
-		}
-		limits[i] = max(leastLimit, 10*took)
+	suites, err := p.build(ctx, temporary, folders)
+	if err != nil {
+		return err
 	}
 
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,14 +66,13 @@ func Run(ctx context.Context, mutants []Mutant, tests Tests, report func(Result)
 	var lock sync.Mutex
 	var failures []error
 	var group sync.WaitGroup
-	for n := range workers {
-		folder := filepath.Join(temporary, fmt.Sprint(n))
+	for range workers {
 		group.Go(func() {
 			for m := range work {
-				outcome, err := m.test(ctx, folder, tests, limits)
+				outcome, err := m.test(ctx, suites)
 				lock.Lock()
 				if err != nil {
-					failures = append(failures, fmt.Errorf("%s: %w", m.ID, err))
+					failures = append(failures, err)
 					cancel()
 				} else {
 					report(Result{m, outcome})
@@ -86,7 +81,7 @@ func Run(ctx context.Context, mutants []Mutant, tests Tests, report func(Result)
 			}
 		})
 	}
-	for _, m := range mutants {
+	for _, m := range p.Mutants {
 		if ctx.Err() != nil {
 			break
 		}
@@ -97,73 +92,78 @@ func Run(ctx context.Context, mutants []Mutant, tests Tests, report func(Result)
 	return errors.Join(failures...)
 }
 
-// test judges a mutant by every package's tests until one of them fails.
-func (m Mutant) test(ctx context.Context, temporary string, tests Tests, limits []time.Duration) (Outcome, error) {
-	if err := os.MkdirAll(temporary, 0o700); err != nil {
-		return "", err
+// build builds the tests of every folder with all mutants in them, and runs
+// them once with none active.
+func (p *Package) build(ctx context.Context, temporary string, folders []string) ([]suite, error) {
+	overlay := make(map[string]string)
+	for file, contents := range p.overlay {
+		changed := filepath.Join(temporary, filepath.Base(file))
+		if err := os.WriteFile(changed, contents, 0o600); err != nil {
+			return nil, err
+		}
+		overlay[file] = changed
 	}
-	changed := filepath.Join(temporary, "mutant.go")
-	if err := os.WriteFile(changed, m.source, 0o600); err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(temporary, "overlay.json")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {m.file: changed}})
+	encoded, err := json.Marshal(map[string]map[string]string{"Replace": overlay})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
-		return "", err
+	description := filepath.Join(temporary, "overlay.json")
+	if err := os.WriteFile(description, encoded, 0o600); err != nil {
+		return nil, err
 	}
-	for i, folder := range tests {
-		outcome, _, err := judge(ctx, temporary, overlay, folder, limits[i])
-		if err != nil || outcome != Survived {
-			return outcome, err
+	var suites []suite
+	for i, folder := range folders {
+		s := suite{folder: folder, binary: filepath.Join(temporary, strconv.Itoa(i)+".test")}
+		passed, output, err := bounded(ctx, wholeLimit, folder, nil, "go", "test", "-c", "-overlay", description, "-o", s.binary, ".")
+		if err != nil {
+			return nil, err
+		}
+		if !passed {
+			return nil, fmt.Errorf("%s does not compile with its mutants:\n%s", folder, output)
+		}
+		if _, err := os.Stat(s.binary); err != nil {
+			return nil, fmt.Errorf("%s has no tests", folder)
+		}
+		start := time.Now()
+		passed, output, err = s.run(ctx, wholeLimit, "")
+		if err != nil {
+			return nil, err
+		}
+		if !passed {
+			return nil, fmt.Errorf("the tests of %s do not pass without a mutant:\n%s", folder, output)
+		}
+		s.limit = max(leastLimit, 10*time.Since(start))
+		suites = append(suites, s)
+	}
+	return suites, nil
+}
+
+func (m Mutant) test(ctx context.Context, suites []suite) (Outcome, error) {
+	for _, s := range suites {
+		passed, _, err := s.run(ctx, s.limit, strconv.Itoa(m.number))
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", m.ID, err)
+		}
+		if !passed {
+			return Killed, nil
 		}
 	}
 	return Survived, nil
 }
 
-// judge builds the test binary of a folder's package, runs it there and says
-// how long that took.
-func judge(ctx context.Context, temporary, overlay, folder string, limit time.Duration) (Outcome, time.Duration, error) {
-	binary := filepath.Join(temporary, "mutant.test")
-	args := []string{"test", "-c", "-ldflags=-s -w", "-o", binary} // without symbols it links in half the time
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	passed, output, err := bounded(ctx, buildLimit, folder, "go", append(args, ".")...)
-	if err != nil {
-		return "", 0, err
-	}
-	if !passed {
-		if overlay == "" {
-			return "", 0, fmt.Errorf("%s: the unchanged code does not compile:\n%s", folder, output)
-		}
-		return Invalid, 0, nil
-	}
-	start := time.Now()
-	passed, _, err = bounded(ctx, limit, folder, binary, "-test.failfast")
-	took := time.Since(start)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", 0, fmt.Errorf("%s has no tests", folder)
-	}
-	if err := errors.Join(err, os.Remove(binary)); err != nil {
-		return "", 0, err
-	}
-	if passed {
-		return Survived, took, nil
-	}
-	return Killed, took, nil
+func (s suite) run(ctx context.Context, limit time.Duration, number string) (bool, []byte, error) {
+	return bounded(ctx, limit, s.folder, []string{variable + "=" + number}, s.binary, "-test.failfast")
 }
 
 // bounded runs a program in a process group of its own, kills the group at the
 // limit, and reports whether it ended with status 0.
-func bounded(ctx context.Context, limit time.Duration, folder, name string, args ...string) (bool, []byte, error) {
+func bounded(ctx context.Context, limit time.Duration, folder string, env []string, name string, args ...string) (bool, []byte, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var output bytes.Buffer
 	cmd := exec.CommandContext(limited, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &output, &output
+	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second

@@ -14,6 +14,11 @@ func Late(now, end int) bool {
 	return now > end
 }
 
+// Expired is tested at the limit.
+func Expired(now, end int) bool {
+	return now >= end
+}
+
 // Findings has a guard that no test provokes.
 func Findings(name string, known, allowed bool) (found []string) {
 	if !known || !allowed {

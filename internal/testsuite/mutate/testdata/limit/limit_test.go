@@ -16,6 +16,12 @@ func TestLate(t *testing.T) {
 	}
 }
 
+func TestExpired(t *testing.T) {
+	if Expired(9, 10) || !Expired(10, 10) || !Expired(11, 10) {
+		t.Error("Expired is wrong")
+	}
+}
+
 func TestFindings(t *testing.T) {
 	if len(Findings("x", true, true)) != 0 || len(Findings("x", false, true)) != 1 || len(Findings("x", true, false)) != 1 {
 		t.Error("wrong findings")
