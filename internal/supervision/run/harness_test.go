@@ -8,8 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"countersign/dispatch"
 	"countersign/evidence"
@@ -96,7 +97,7 @@ func (s shop) catalog(proposalID *string) []Entry {
 // two decisions the state is bytes, as in the ledger, so that what is not
 // persisted is missed at once.
 type world struct {
-	testing.TB
+	rapid.TB
 	target  string
 	state   []byte
 	now     evidence.Time
@@ -115,12 +116,12 @@ type world struct {
 var base = evidence.TimeOf(time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC))
 
 // blank is the world before its run exists.
-func blank(t testing.TB, target string) *world {
+func blank(t rapid.TB, target string) *world {
 	return &world{TB: t, target: target, now: base, fates: map[string]Fate{}, shop: shop{Price: int64(price)}}
 }
 
 // begun is a run that is ready for its first report.
-func begun(t testing.TB, target string) *world {
+func begun(t rapid.TB, target string) *world {
 	w := blank(t, target)
 	w.create(w.request())
 	w.start()

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"countersign/dispatch"
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -103,66 +105,66 @@ func (w *world) resume() *world {
 }
 
 // Stages at which the cases begin.
-type stage func(testing.TB) *world
+type stage func(rapid.TB) *world
 
 func created(target string) stage {
-	return func(t testing.TB) *world { w := blank(t, target); w.create(w.request()); return w }
+	return func(t rapid.TB) *world { w := blank(t, target); w.create(w.request()); return w }
 }
 
 // bare has run.created and its grant and nothing else, on either target.
 func bare(target string) stage {
-	return func(t testing.TB) *world {
+	return func(t rapid.TB) *world {
 		w := blank(t, target)
 		w.do(func(d *Deciding) { d.Create(w.request()) })
 		return w
 	}
 }
 
-func ready(target string) stage { return func(t testing.TB) *world { return begun(t, target) } }
+func ready(target string) stage { return func(t rapid.TB) *world { return begun(t, target) } }
 
 func before(target, entry string) stage {
-	return func(t testing.TB) *world { return begun(t, target).upTo(entry) }
+	return func(t rapid.TB) *world { return begun(t, target).upTo(entry) }
 }
 
 func permitted(target, entry string) stage {
-	return func(t testing.TB) *world { w := begun(t, target).upTo(entry); w.permit(entry); return w }
+	return func(t rapid.TB) *world { w := begun(t, target).upTo(entry); w.permit(entry); return w }
 }
 
 func dispatched(target, entry string) stage {
-	return func(t testing.TB) *world { w := permitted(target, entry)(t); w.claim(w.read().Permit); return w }
+	return func(t rapid.TB) *world { w := permitted(target, entry)(t); w.claim(w.read().Permit); return w }
 }
 
 func receipted(target, entry string) stage {
-	return func(t testing.TB) *world { w := permitted(target, entry)(t); w.carry(w.read().Permit); return w }
+	return func(t rapid.TB) *world { w := permitted(target, entry)(t); w.carry(w.read().Permit); return w }
 }
 
 func verified(target, entry string) stage {
-	return func(t testing.TB) *world { return receipted(target, entry)(t).observe() }
+	return func(t rapid.TB) *world { return receipted(target, entry)(t).observe() }
 }
 
 func refused(target, entry string) stage {
-	return func(t testing.TB) *world { w := dispatched(target, entry)(t); w.receive(ResultRefused); return w }
+	return func(t rapid.TB) *world { w := dispatched(target, entry)(t); w.receive(ResultRefused); return w }
 }
 
-func paused(t testing.TB) *world {
+func paused(t rapid.TB) *world {
 	w := begun(t, TargetLocal)
 	w.judged("item", pauseFor(authority.GoalDrift))
 	return w
 }
 
-func revoked(t testing.TB) *world {
+func revoked(t rapid.TB) *world {
 	w := begun(t, TargetLocal)
 	w.do(func(d *Deciding) { d.Revoke() })
 	return w
 }
 
 // nearlyCompleted is a purchase just before run.completed.
-func nearlyCompleted(t testing.TB) *world {
+func nearlyCompleted(t rapid.TB) *world {
 	return before(TargetLocal, "done")(t).cut("run.completed").resume()
 }
 
 // failed has a report that failed a hard check; its retry leaves the run ready.
-func failed(t testing.TB) *world {
+func failed(t rapid.TB) *world {
 	w := begun(t, TargetLocal)
 	r := w.report("item")
 	breaks[3].with(&reviewed{r: r, s: w.read()})
@@ -242,12 +244,12 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "dispatch-audience", name: "session at another store", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Dispatch.Audience += ":8443" }) }},
 	{rule: "dispatch-audience", name: "another session than named", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Dispatch.SessionID = w.id() }) }},
 	{rule: "lease", name: "session a millisecond over 10 s", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Lease.Until++ }) }},
+	{rule: "session-without-intent", name: "opened without a receipt", stage: ready(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Receipt = nil }) }},
 	{rule: "session-without-intent", name: "opened and never dispatched", stage: bare(TargetHosted), with: func(w *world) {
 		w.forge(&HostedSessionEvent{Phase: SessionOpened, ExecutionID: w.id(), SessionID: w.id(), EffectDigest: elsewhere, Receipt: pointer("x")})
 	}},
 	{rule: "session-without-intent", name: "of another execution", stage: ready(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.ExecutionID = w.id() }) }},
 	{rule: "session-without-intent", name: "of another session", stage: ready(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.SessionID = w.id() }) }},
-	{rule: "session-without-intent", name: "opened without a receipt", stage: ready(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Receipt = nil }) }},
 	{rule: "session-without-intent", name: "opened twice", stage: ready(TargetHosted), with: func(w *world) { w.forge(newest[HostedSessionEvent](w)) }},
 	{rule: "session-phase", name: "an unknown phase", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Phase = "closed" }) }},
 
@@ -310,7 +312,7 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "failed-status", name: "a ready run failed", stage: ready(TargetLocal), with: func(w *world) { w.forge(&Failed{w.stopFor(authority.HostedUnreachable)}) }},
 	{rule: "completed-status", name: "completed twice", stage: before(TargetLocal, "done"), with: func(w *world) { w.forge(newest[Completed](w)) }},
 	{rule: "completed-early", name: "a step is open", stage: before(TargetLocal, "order"), with: func(w *world) { w.forge(w.completed()) }},
-	{rule: "completed-without-receipt", name: "nothing was committed", stage: func(t testing.TB) *world {
+	{rule: "completed-without-receipt", name: "nothing was committed", stage: func(t rapid.TB) *world {
 		w := blank(t, TargetLocal)
 		r := w.request()
 		r.Workflow = r.Workflow[:1]
@@ -425,7 +427,7 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "permit-without-allow", name: "no turn", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Issued](permitted(TargetLocal, "item")(w))) }},
 	{rule: "permit-without-allow", name: "for another turn", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.TurnID = w.id() }) }},
 	{rule: "permit-grant", name: "no such grant", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.GrantID = w.id() }) }},
-	{rule: "permit-grant", name: "another grant than checked", stage: func(t testing.TB) *world {
+	{rule: "permit-grant", name: "another grant than checked", stage: func(t rapid.TB) *world {
 		w := bare(TargetLocal)(t)
 		e := newest[Granted](w)
 		e.Grant.ID = w.id()
@@ -580,11 +582,11 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "receipt-twice", name: "a second receipt", stage: receipted(TargetLocal, "submit"), with: func(w *world) { w.forge(newest[Receipt](w)) }},
 	{rule: "receipt-twice", name: "a store's receipt twice", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) { e := w.hosted(); w.forge(e, e) }},
 	{rule: "receipt-twice", name: "a store's receipt after the receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { w.forge(newest[HostedReceipt](w)) }},
+	{rule: "receipt-kind", name: "a hosted mutation with a local receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *Receipt) { e.Kind = ReceiptLocal }) }},
 	{rule: "receipt-kind", name: "a store's receipt for a read", stage: dispatched(TargetHosted, "item"), with: func(w *world) {
 		x := w.read().Execution
 		w.forge(&HostedReceipt{x.ID, x.PermitID, "x", elsewhere, "response"})
 	}},
-	{rule: "receipt-kind", name: "a hosted mutation with a local receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *Receipt) { e.Kind = ReceiptLocal }) }},
 	{rule: "receipt-kind", name: "a hosted mutation without the store's receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) {
 		e := newest[Receipt](w)
 		w.cut("hosted.receipt").forge(e)
@@ -700,7 +702,7 @@ func (w *world) hosted() *HostedReceipt {
 }
 
 // chain builds the case.
-func (c *unlawfulCase) chain(t testing.TB) []evidence.Event {
+func (c *unlawfulCase) chain(t rapid.TB) []evidence.Event {
 	w := c.stage(t)
 	c.with(w)
 	return w.events

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"countersign/evidence"
 )
 
@@ -30,11 +32,11 @@ type vector struct {
 // lawful chains.
 var lawfulVectors = []struct {
 	file, title string
-	world       func(testing.TB) *world
+	world       func(rapid.TB) *world
 }{
-	{"lawful-local.json", "a completed purchase on a local target", func(t testing.TB) *world { return begun(t, TargetLocal).upTo("done") }},
-	{"lawful-hosted.json", "a completed purchase on a hosted target", func(t testing.TB) *world { return begun(t, TargetHosted).upTo("done") }},
-	{"lawful-revoked.json", "a run that was revoked while a dispatch was out, with its receipt", func(t testing.TB) *world {
+	{"lawful-local.json", "a completed purchase on a local target", func(t rapid.TB) *world { return begun(t, TargetLocal).upTo("done") }},
+	{"lawful-hosted.json", "a completed purchase on a hosted target", func(t rapid.TB) *world { return begun(t, TargetHosted).upTo("done") }},
+	{"lawful-revoked.json", "a run that was revoked while a dispatch was out, with its receipt", func(t rapid.TB) *world {
 		w := dispatched(TargetHosted, "prepare")(t)
 		w.do(func(d *Deciding) { d.Revoke() })
 		w.receive(ResultApplied)

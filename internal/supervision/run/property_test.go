@@ -1,0 +1,219 @@
+package run
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+
+	"pgregory.net/rapid"
+)
+
+// errands are requests that may come at any time, lawful or not.
+var errands = []struct {
+	name string
+	do   func(*world, *rapid.T, *Deciding)
+}{
+	{"nothing", func(*world, *rapid.T, *Deciding) {}},
+	{"observe", func(w *world, _ *rapid.T, d *Deciding) {
+		if d.CanObserve() == nil {
+			w.observed(d)
+		}
+	}},
+	{"report", func(w *world, t *rapid.T, d *Deciding) {
+		e := rapid.SampledFrom(w.catalog).Draw(t, "entry")
+		r := reportOn(&e, d.State().Observation)
+		x := &reviewed{s: w.read(), catalog: w.catalog, r: r, now: d.Now()}
+		if n := rapid.Int64Range(0, 40).Draw(t, "break"); slices.Contains([]int64{2, 3, 5, 8, 9, 10}, n) {
+			breaks[n].with(x)
+		}
+		review, denial := d.Propose(r, w.catalog)
+		if denial != nil || review.Reason != "" {
+			return
+		}
+		d.Judge(review, rapid.SampledFrom([]Verdict{
+			allow, allow, allow, allow, allow, allow, allow, allow, allow, allow, allow, allow,
+			pauseFor(authority.ProviderError), pauseFor(authority.ProviderError), pauseFor(authority.GoalDrift), {}, terminate,
+		}).Draw(t, "verdict"))
+	}},
+	{"claim", func(w *world, t *rapid.T, d *Deciding) {
+		p := d.State().Permit
+		if old := w.permits(); len(old) > 0 && rapid.IntRange(0, 9).Draw(t, "old permit") == 0 {
+			p = &Permit{Permit: authority.Permit{ID: rapid.SampledFrom(old).Draw(t, "permit")}, EntryID: "item"}
+		}
+		if p == nil {
+			return
+		}
+		r := w.use(d, p)
+		if rapid.IntRange(0, 9).Draw(t, "swap") == 0 {
+			r.Action.TargetRef = "tgt_other"
+		}
+		if _, denial := d.Claim(r); denial == nil && w.local() && rapid.Bool().Draw(t, "at once") {
+			w.received(d, ResultApplied)
+		}
+	}},
+	{"receive", func(w *world, t *rapid.T, d *Deciding) {
+		if d.State().Unresolved() {
+			w.received(d, rapid.SampledFrom([]string{ResultApplied, ResultApplied, ResultApplied, ResultRefused}).Draw(t, "result"))
+		}
+	}},
+	{"not applied", func(w *world, _ *rapid.T, d *Deciding) {
+		if x := d.State().Execution; x != nil {
+			d.NotApplied(x.ID, "read_failed")
+		}
+	}},
+	{"unconfirmed", func(w *world, _ *rapid.T, d *Deciding) {
+		if x := d.State().Execution; x != nil {
+			d.Unconfirmed(x.ID, "timeout")
+		}
+	}},
+	{"void", func(w *world, _ *rapid.T, d *Deciding) {
+		if x := d.State().Execution; x != nil {
+			d.Void(x.ID, "late", authority.HostedUnreachable)
+		}
+	}},
+	{"refuse", func(_ *world, _ *rapid.T, d *Deciding) { d.Refuse("", authority.PermitRequired, elsewhere) }},
+	{"session", func(_ *world, _ *rapid.T, d *Deciding) { d.IssueSession(issuer) }},
+	{"measure", func(_ *world, _ *rapid.T, d *Deciding) { d.Measure(Metrics{}) }},
+	{"initialize again", func(_ *world, _ *rapid.T, d *Deciding) { d.Initialize() }},
+	{"fail", func(_ *world, _ *rapid.T, d *Deciding) { d.Fail(authority.HostedUnreachable) }},
+	{"revoke", func(_ *world, t *rapid.T, d *Deciding) {
+		if rapid.IntRange(0, 5).Draw(t, "really") == 0 {
+			d.Revoke()
+		}
+	}},
+}
+
+// permits lists the ids of all permits that have a fate.
+func (w *world) permits() []string {
+	var ids []string
+	for id := range w.fates {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// TestAnyHistory: whatever is asked in whatever order, at whatever time, what
+// was stored replays as lawful and amounts to the state that was decided.
+func TestAnyHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := begun(t, rapid.SampledFrom([]string{TargetLocal, TargetHosted}).Draw(t, "target"))
+		pauses := []time.Duration{0, 0, 0, 0, time.Millisecond, time.Second, 9999 * time.Millisecond, 10 * time.Second, 29 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute, 59 * time.Minute}
+		usual := []int{1, 2, 2, 3, 3, 4, 4, 1, 2, 3, 4}
+		for range rapid.IntRange(1, 60).Draw(t, "length") {
+			w.after(rapid.SampledFrom(pauses).Draw(t, "pause"))
+			w.dead = rapid.IntRange(0, 9).Draw(t, "holder is gone") == 0
+			if rapid.IntRange(0, 9).Draw(t, "price moves") == 0 {
+				w.shop.Price = rapid.Int64Range(int64(price)-2, int64(price)+1).Draw(t, "price")
+			}
+			i := rapid.IntRange(0, len(errands)-1).Draw(t, "errand")
+			if rapid.IntRange(0, 2).Draw(t, "usual") > 0 {
+				i = rapid.SampledFrom(usual).Draw(t, "usual errand")
+			}
+			out, err := w.attempt(func(d *Deciding) { errands[i].do(w, t, d) })
+			if err != nil {
+				var u *Unlawful
+				if !errors.As(err, &u) || out != nil {
+					t.Fatalf("%s: %v, %v", errands[i].name, out, err)
+				}
+				continue // the machine refused; nothing is stored
+			}
+			w.store(out)
+			w.invariants(out)
+		}
+		w.verify()
+	})
+}
+
+// invariants hold after every commit (requirements, section 6).
+func (w *world) invariants(out *Transition) {
+	w.Helper()
+	s := w.read()
+	if s.Budget.Spent+s.Budget.Reserved > s.Budget.Limit {
+		w.Fatalf("budget %+v", s.Budget)
+	}
+	open, live := 0, s.Permit != nil
+	for i, e := range w.events {
+		if e.Sequence != int64(i+1) {
+			w.Fatalf("event %d has sequence %d", i+1, e.Sequence)
+		}
+		if e.Type == "permit.issued" {
+			open++
+		}
+	}
+	if open -= len(w.fates); open > 1 || (open == 1) != live {
+		w.Fatalf("%d permits are open, live %v", open, live)
+	}
+	if live && s.Unresolved() {
+		w.Fatal("a permit is live while an effect is unresolved")
+	}
+	if (s.Stop != nil) != (s.Status == StatusPaused || s.Terminal() && s.Status != StatusCompleted) {
+		w.Fatalf("status %s with stop %+v", s.Status, s.Stop)
+	}
+	if held := s.Execution != nil && s.Execution.Owed; held != (s.Budget.Reserved > 0) && (s.Execution == nil || s.Execution.AmountCents > 0) {
+		w.Fatalf("reserved %s, execution %+v", s.Budget.Reserved, s.Execution)
+	}
+	if due := s.Due(); !due.IsZero() && evidence.TimeOf(due) <= s.UpdatedAt {
+		w.Fatalf("still due at %v after %v", due, s.UpdatedAt)
+	}
+	last := ""
+	for _, draft := range out.Drafts {
+		if !authority.IsID(draft.ID) || draft.ID <= last {
+			w.Fatalf("event id %s after %s", draft.ID, last)
+		}
+		last = draft.ID
+	}
+	for _, text := range out.Texts {
+		if !canon.IsHash(text.Commitment) || len(text.Salt) != evidence.SaltSize {
+			w.Fatalf("text %+v", text)
+		}
+	}
+	if again, err := s.Encode(); err != nil || string(again) != string(w.state) {
+		w.Fatalf("the state changes when it is read and written: %v", err)
+	}
+}
+
+// TestDecidingIsDeterministic: the same state, request, time and seed give the
+// same transition.
+func TestDecidingIsDeterministic(t *testing.T) {
+	a, b := begun(t, TargetHosted).upTo("done"), begun(t, TargetHosted).upTo("done")
+	if a.events[len(a.events)-1].Hash != b.events[len(b.events)-1].Hash || string(a.state) != string(b.state) {
+		t.Error("two equal purchases differ")
+	}
+}
+
+// FuzzReplay: replay says what it thinks of any data of any event, and never
+// panics.
+func FuzzReplay(f *testing.F) {
+	w := refused(TargetHosted, "submit")(f)
+	for i, e := range w.events {
+		f.Add(uint8(i), e.Type, []byte(e.Data))
+	}
+	for _, c := range unlawfulCases {
+		if c.rule == "event-data" || c.rule == "first-event" {
+			e := c.chain(f)
+			last := e[len(e)-1]
+			f.Add(uint8(4), last.Type, []byte(last.Data))
+		}
+	}
+	f.Fuzz(func(t *testing.T, place uint8, eventType string, data []byte) {
+		i := int(place) % len(w.events)
+		events := slices.Clone(w.events)
+		events[i].Type, events[i].Data = eventType, data
+		r := replayed(events)
+		_ = r.State().Outcome()
+		for _, u := range r.Unlawful() {
+			if u.Rule == "" || u.Sequence < int64(i+1) {
+				t.Fatalf("%+v before the change at event %d", u, i+1)
+			}
+		}
+		if eventType == w.events[i].Type && string(data) == string(w.events[i].Data) && len(r.Unlawful()) > 0 {
+			t.Fatalf("the chain itself is unlawful: %v", r.Unlawful())
+		}
+	})
+}
