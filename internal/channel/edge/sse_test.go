@@ -381,6 +381,34 @@ func TestShutdownEndsStreamsAndFinishesRequests(t *testing.T) {
 	}
 }
 
+// TestShutdownEndsABusyStream: one that always has something to send ends too.
+func TestShutdownEndsABusyStream(t *testing.T) {
+	s := serve(t, func(s *site) {
+		edge.RegisterStream(s.api, edge.Stream{
+			Operation: edge.Operation{Operation: huma.Operation{OperationID: "busy", Method: http.MethodGet, Path: "/busy"}},
+		}, func(context.Context, *struct{}) (edge.Source, error) {
+			return edge.Source{
+				Head: func(context.Context) (int64, error) { return 0, nil },
+				Next: func(_ context.Context, after int64) ([]edge.Frame, error) {
+					return []edge.Frame{{ID: after + 1, Event: "e", Data: []byte("{}")}}, nil
+				},
+			}, nil
+		})
+	})
+	resp, err := http.Get(s.origin + "/busy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	s.stop() // serve's cleanup demands that nothing had to be cut
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestShutdownCutsWhatDoesNotEnd(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -74,7 +74,7 @@ func TestStreamOverHTTP2(t *testing.T) {
 	src.add(1)
 	edge.RegisterStream(api, edge.Stream{
 		Operation:    edge.Operation{Operation: huma.Operation{OperationID: "events", Method: http.MethodGet, Path: "/events"}},
-		WriteTimeout: 20 * time.Millisecond, Heartbeat: 200 * time.Millisecond,
+		WriteTimeout: time.Second, Heartbeat: 5 * time.Second / 2,
 	}, func(context.Context, *struct{}) (edge.Source, error) {
 		return edge.Source{Head: src.head, Next: src.next, Wake: src.wake}, nil
 	})
@@ -92,7 +92,7 @@ func TestStreamOverHTTP2(t *testing.T) {
 	}
 	l := &listening{resp, bufio.NewScanner(resp.Body)}
 	l.expect(t, 1)
-	if got := l.frame(); len(got) != 1 { // the heartbeat, ten write timeouts later
+	if got := l.frame(); len(got) != 1 { // the heartbeat, after the write timeout
 		t.Errorf("frame %q, want a comment", got)
 	}
 	src.add(1)
