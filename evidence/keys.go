@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type Keys []TrustedKey
 
 // ParseKeys reads a *.pub file: lines KEY or KEY NOTAFTER, oldest key first,
 // each with a line feed. KEY is base64url without padding of the 32 raw bytes,
-// NOTAFTER an RFC 3339 time, one space stands between them. A file without keys,
+// NOTAFTER an RFC 3339 time from 1970 to 9999, one space stands between them. A file without keys,
 // a key that stands twice and any other byte are errors that name the line.
 func ParseKeys(file []byte) (Keys, error) {
 	text, ended := strings.CutSuffix(string(file), "\n")
@@ -43,6 +44,8 @@ func ParseKeys(file []byte) (Keys, error) {
 	return keys, nil
 }
 
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+
 func parseKey(line string) (TrustedKey, error) {
 	encoded, end, ends := strings.Cut(line, " ")
 	raw, err := canon.DecodeBase64(encoded)
@@ -51,21 +54,24 @@ func parseKey(line string) (TrustedKey, error) {
 	}
 	key := TrustedKey{Public: raw}
 	if ends {
-		// time.Parse takes spellings that RFC 3339 does not have.
-		if err := key.NotAfter.UnmarshalText([]byte(end)); err != nil {
-			return TrustedKey{}, errors.New("want the end of the key's time as RFC 3339")
+		// time.Parse takes spellings that RFC 3339 does not have, and the zero
+		// time would mean that the key has no end.
+		key.NotAfter, err = time.Parse(time.RFC3339, end)
+		if year := key.NotAfter.UTC().Year(); err != nil || !rfc3339.MatchString(end) || year < 1970 || year > 9999 {
+			return TrustedKey{}, errors.New("want the end of the key's time as RFC 3339, from 1970 to 9999")
 		}
 	}
 	return key, nil
 }
 
-// Format writes the file that [ParseKeys] reads. Times are written in UTC.
+// Format writes the file that [ParseKeys] reads. Times are written in
+// [TimeLayout]; what it cuts is less than any event can tell.
 func (ks Keys) Format() []byte {
 	var b bytes.Buffer
 	for _, k := range ks {
 		b.WriteString(canon.EncodeBase64(k.Public))
 		if !k.NotAfter.IsZero() {
-			b.WriteString(" " + k.NotAfter.UTC().Format(time.RFC3339Nano))
+			b.WriteString(" " + FormatTime(k.NotAfter))
 		}
 		b.WriteByte('\n')
 	}
