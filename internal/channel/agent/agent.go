@@ -176,7 +176,8 @@ type operated struct {
 }
 
 func (a *agent) operate(ctx context.Context, in *operateInput) (*operated, error) {
-	o, err := a.g.Operate(ctx, gateway.OperateRequest{RunID: runID(ctx), Token: in.Permit, Key: in.Key, Body: in.RawBody})
+	by, _ := edge.CredentialFrom(ctx)
+	o, err := a.g.Operate(ctx, gateway.OperateRequest{RunID: by.Subject, Generation: by.Generation, Token: in.Permit, Key: in.Key, Body: in.RawBody})
 	if err != nil {
 		return nil, err
 	}

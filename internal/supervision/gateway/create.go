@@ -140,12 +140,17 @@ func (g *Gateway) once(ctx context.Context, a *attempt) error {
 }
 
 // createHosted stores the run with the intent to open its session at the store,
-// sends that, stores the receipt, and starts the run with what it then sees.
+// sends that, stores the receipt, and starts the run with what it then sees. As in
+// Operate, a caller that hangs up ends nothing.
 func (g *Gateway) createHosted(ctx context.Context, svc Service, r run.CreateRequest) (string, error) {
 	a, err := g.fresh(ctx)
 	if err != nil {
 		return "", err
 	}
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	ctx = context.WithoutCancel(ctx)
 	r.RunID = a.NewID()
 	a.Create(r)
 	executionID, sessionID := a.NewID(), a.NewID()
@@ -153,18 +158,20 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r run.CreateReq
 	effect := sessionEntry(svc).EffectDigest(svc.Name(), 0)
 	intent := g.dispatchFor(a.State(), sessionID, request)
 	a.DispatchSession(executionID, sessionID, effect, *intent, g.Ledger.Holder())
-	s, now := a.State(), a.Now()
-	if err := g.once(ctx, a); err != nil {
+	s := a.State()
+	permit := g.permitFor(intent, executionID, r.RunID, effect, a.Now(), s.Grants[0].ExpiresAt)
+	got, err := g.sendSession(ctx, a, permit, request)
+	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.DispatchLife)
-	defer cancel()
-	permit := g.permitFor(intent, executionID, r.RunID, effect, now, s.Grants[0].ExpiresAt)
-	got := g.send(ctx, s, permit, request)
+	g.Fault("session-answer")
 	if denial, err := g.openSession(ctx, r.RunID, got); denial != nil || err != nil {
 		return r.RunID, first(err, denied(denial))
 	}
-	return r.RunID, g.decide(ctx, r.RunID, func(a *attempt) error {
+	g.Fault("session-receipt")
+	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
+	defer cancel()
+	return r.RunID, g.race(ctx, r.RunID, func(a *attempt) error {
 		if a.State().Status != run.StatusCreated {
 			return nil
 		}
@@ -175,6 +182,18 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r run.CreateReq
 		a.Initialize()
 		return nil
 	})
+}
+
+// sendSession stores the run with its intent and sends that.
+func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit, r service.Request) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
+	defer cancel()
+	s := a.State()
+	if err := g.once(ctx, a); err != nil {
+		return answer{}, err
+	}
+	g.Fault("session-intent")
+	return g.send(ctx, s, p, r, run.SendWindow), nil
 }
 
 func first(errs ...error) error {
@@ -198,7 +217,7 @@ func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*a
 	case got.receipt.Result != dispatch.Applied:
 		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store refused to open a session. The run has failed."}
 	}
-	err := g.decide(ctx, runID, func(a *attempt) error {
+	err := g.recordOutcome(ctx, runID, func(a *attempt) error {
 		if fate != nil {
 			a.Fail(fate.Reason)
 			return nil

@@ -111,23 +111,25 @@ type Config struct {
 	Log       *slog.Logger
 	Workspace string
 
-	Fault func(point string) // called at every point of Points
+	Fault func(point string) // called at every one of Points
 	Doors run.Doors
 }
 
-// Points are the fail points of the cycle, in their order: the process may be
-// killed at each, see the crash tests.
-var Points = []string{"after-intent", "before-send", "after-send", "before-receipt", "after-receipt", "before-verify", "after-verify"}
+// Points are the fail points of the cycle, in their order: first those of opening
+// a session at a store, then those of one execution. The process may be killed at
+// each, see the crash tests.
+var Points = []string{"session-intent", "session-answer", "session-receipt", "after-intent", "before-send", "after-send", "before-receipt", "after-receipt", "before-verify", "after-verify"}
 
 // Gateway is safe for concurrent use.
 type Gateway struct {
 	Config
 	services map[string]Service
+	lines    lines
 }
 
 // New returns a gateway.
 func New(c Config) *Gateway {
-	g := &Gateway{c, map[string]Service{}}
+	g := &Gateway{Config: c, services: map[string]Service{}}
 	for _, s := range c.Services {
 		g.services[s.Name()] = s
 	}
@@ -156,10 +158,22 @@ type attempt struct {
 	change ledger.Change
 }
 
-// decide loads the run, lets f decide and commits, again and again until no race
+// decide is race for an f that asks nobody outside. Requests of this process for
+// one run go one after the other, so that many at once do not starve each other.
+// That is order and no guard: other processes are held off by the commit alone.
+func (g *Gateway) decide(ctx context.Context, id string, f func(*attempt) error) error {
+	leave, err := g.lines.enter(ctx, id)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer leave()
+	return g.race(ctx, id, f)
+}
+
+// race loads the run, lets f decide and commits, again and again until no race
 // is lost. What f emitted is stored even when f denies: settling and refusals
 // are evidence too.
-func (g *Gateway) decide(ctx context.Context, id string, f func(*attempt) error) error {
+func (g *Gateway) race(ctx context.Context, id string, f func(*attempt) error) error {
 	for range maxTries {
 		a, err := g.begin(ctx, id)
 		if err != nil {

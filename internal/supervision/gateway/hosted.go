@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"time"
 
 	"countersign/dispatch"
 	"countersign/evidence"
@@ -55,8 +57,19 @@ type answer struct {
 	cause   string // when there is no receipt
 }
 
+// connectWithin ends a request that has no connection when the window closes, so
+// that no byte begins to leave later (L-3).
+func connectWithin(ctx context.Context, window time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(window, cancel)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { timer.Stop() }})
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
 // send sends a mutation once and believes only a receipt that verifies.
-func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r service.Request) answer {
+func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r service.Request, window time.Duration) answer {
+	ctx, cancel := connectWithin(ctx, window)
+	defer cancel()
 	token, err := p.Sign(g.Keys.Dispatch().Private)
 	if err != nil {
 		return answer{unsent: true, cause: "unsigned"}

@@ -25,7 +25,7 @@ type Observation struct {
 // there is none that still stands (H-131).
 func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) {
 	var seen *run.Observed
-	err := g.decide(ctx, id, func(a *attempt) error {
+	err := g.race(ctx, id, func(a *attempt) error {
 		seen = nil
 		if a.State().Status == run.StatusRunning && a.State().Execution.State == run.ExecutionDispatched {
 			return &authority.Denial{Reason: authority.InProgress, Detail: "An execution is under way; observe again in a moment."}
@@ -124,6 +124,10 @@ func (g *Gateway) record(a *attempt, svc Service, sighting run.Sighting) error {
 	}
 	plan := a.Plan(sighting)
 	catalog, err := svc.Catalog(sighting, service.Plan{Origin: g.origin(s, svc), Terms: s.Terms, ProposalID: plan.ProposalID})
+	if err != nil && s.Config.Target == run.TargetHosted {
+		g.Log.Warn("a hosted store offers what no catalog holds", "run", s.ID, "error", err)
+		return &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store's answers are not understood."}
+	}
 	if err != nil {
 		return err
 	}

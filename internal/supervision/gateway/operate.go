@@ -10,6 +10,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/identity"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
@@ -35,14 +36,23 @@ type Receipt struct {
 // OperateRequest is one POST /operation.
 type OperateRequest struct {
 	RunID string
-	Token string // x-step-permit, "" when absent
-	Key   string // x-idempotency-key
-	Body  []byte
+	// Generation is that of the credential that authenticated the caller. A claim
+	// holds it against the run once more, so that a token which was rotated
+	// meanwhile claims nothing. 0 stands for a run that has no session yet.
+	Generation int64
+	Token      string // x-step-permit, "" when absent
+	Key        string // x-idempotency-key
+	Body       []byte
 }
 
 // Operate executes the one action that a permit names (H-134). The order is that
 // of G-12: idempotency first, then permit state, bindings, authority, claim and
 // intent in one commit, send, receipt.
+//
+// ctx says only whether the caller is still there when Operate begins. After that
+// the attempt belongs to the gateway and ends within [run.DispatchLife] and the
+// time that storing its outcome takes: a caller that hangs up must not create an
+// unknown outcome.
 func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, error) {
 	if !goodKey(r.Key) {
 		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "Send the header x-idempotency-key with 16 to 160 characters out of A-Z a-z 0-9 - _ . ~."}
@@ -51,6 +61,10 @@ func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, er
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	ctx = context.WithoutCancel(ctx)
 	c := &claim{OperateRequest: r, action: action}
 	if r.Token != "" {
 		c.permitID, c.genuine = g.Keys.StepPermitID(r.RunID, r.Token)
@@ -61,22 +75,35 @@ func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, er
 	if replay != nil || err != nil {
 		return replay, err
 	}
-	err = g.decide(ctx, r.RunID, func(a *attempt) error { return g.claim(ctx, a, c) })
-	if err != nil {
+	if err := g.carry(ctx, c); err != nil {
 		return nil, err
 	}
 	if c.replayed {
 		return g.replay(ctx, c)
 	}
-	// From here on the attempt belongs to the gateway: a caller that hangs up
-	// must not create an unknown outcome.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.DispatchLife)
+	return g.outcome(ctx, c.executionID, r.RunID, c.sequence)
+}
+
+// carry claims the permit and carries the action out.
+func (g *Gateway) carry(ctx context.Context, c *claim) error {
+	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
-	g.Fault("after-intent")
-	if err := g.attempt(ctx, c); err != nil {
-		return nil, err
+	err := g.decide(ctx, c.RunID, func(a *attempt) error { return g.claim(ctx, a, c) })
+	if denial, ok := errors.AsType[*authority.Denial](err); ok && denial.Reason == authority.Frozen {
+		return g.refuse(ctx, c, denial)
 	}
-	return g.outcome(context.WithoutCancel(ctx), c.executionID, r.RunID, c.sequence)
+	if errors.Is(err, ErrUnknown) {
+		// The intent may be stored. Nothing was sent, and nothing will be.
+		if voidErr := g.void(ctx, c, "recheck", authority.ExecutionNotApplied); voidErr != nil {
+			g.Log.Warn("an intent of unknown fate could not be voided", "run", c.RunID, "error", voidErr)
+		}
+		return err
+	}
+	if err != nil || c.replayed {
+		return err
+	}
+	g.Fault("after-intent")
+	return g.attempt(ctx, c)
 }
 
 func goodKey(key string) bool {
@@ -105,6 +132,7 @@ type claim struct {
 	entry       *run.Entry
 	permit      run.Permit
 	claimedAt   evidence.Time
+	window      time.Duration // what is left to begin sending
 	end         evidence.Time // of the authority that the dispatch rests on
 	state       *run.State    // as stored with the intent
 }
@@ -154,7 +182,10 @@ func (g *Gateway) refuse(ctx context.Context, c *claim, denial *authority.Denial
 // claim decides the claim and prepares the one commit that stores it with its
 // intent and its idempotency record.
 func (g *Gateway) claim(ctx context.Context, a *attempt, c *claim) error {
-	c.replayed = false
+	c.replayed, c.executionID = false, ""
+	if c.Generation != a.State().Session.Generation {
+		return identity.ErrUnauthenticated
+	}
 	// The key may have been taken between the look-up and a lost race.
 	if _, err := g.Ledger.Record(ctx, g.Workspace, principal(c.RunID), c.Key); !isNotFound(err) {
 		c.replayed = err == nil
@@ -249,7 +280,10 @@ func (g *Gateway) attempt(ctx context.Context, c *claim) error {
 func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 	svc := g.services[c.state.Config.Service]
 	start := time.Now()
-	return g.decide(ctx, c.RunID, func(a *attempt) error {
+	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		if reason := g.lapsed(a, c); reason != "" {
+			return denied(a.Void(c.executionID, "recheck", reason))
+		}
 		local, _, err := g.Ledger.Load(ctx, g.serviceKey(c.RunID))
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -263,7 +297,7 @@ func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 			outcome.Result, outcome.Cause = run.ResultRefused, "refused"
 		}
 		if denial := a.Receive(c.executionID, outcome); denial != nil {
-			return settledElsewhere(denial)
+			return denial
 		}
 		g.measure(a, c, start)
 		if effect.Refused != "" {
@@ -310,11 +344,14 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 	if err != nil {
 		return err
 	}
+	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
+		return err
+	}
 	start := time.Now()
 	g.Fault("before-send")
 	body, status, readErr := g.read(ctx, c.state, request)
 	g.Fault("after-send")
-	err = g.recordOutcome(ctx, c, func(a *attempt) error {
+	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
 		if readErr != nil {
 			return denied(a.NotApplied(c.executionID, "read_failed"))
 		}
@@ -325,7 +362,8 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 		return err
 	}
 	view := string(body)
-	return g.verify(ctx, c, &view)
+	g.verify(ctx, c, &view)
+	return nil
 }
 
 // executeHosted sends the mutation once and records what the store's receipt
@@ -335,19 +373,15 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 	if err != nil {
 		return err
 	}
-	cause, reason, err := g.recheck(ctx, c)
-	if err != nil {
+	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
 		return err
-	}
-	if cause != "" {
-		return g.recordOutcome(ctx, c, func(a *attempt) error { return denied(a.Void(c.executionID, cause, reason)) })
 	}
 	start := time.Now()
 	g.Fault("before-send")
 	permit := g.permitFor(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
-	got := g.send(ctx, c.state, permit, request)
+	got := g.send(ctx, c.state, permit, request, c.window)
 	g.Fault("before-receipt")
-	err = g.recordOutcome(ctx, c, func(a *attempt) error {
+	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
 		switch {
 		case got.unsent:
 			return denied(a.Void(c.executionID, got.cause, authority.HostedUnreachable))
@@ -358,10 +392,14 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 		return denied(a.Receive(c.executionID, hostedOutcome(got)))
 	})
 	g.Fault("after-receipt")
+	if err != nil && got.receipt != nil {
+		g.Log.Error("a store's receipt could not be recorded", "run", c.RunID, "execution", c.executionID, "receipt", got.jws, "error", err)
+	}
 	if err != nil || got.receipt == nil || got.receipt.Result != dispatch.Applied {
 		return err
 	}
-	return g.verify(ctx, c, nil)
+	g.verify(ctx, c, nil)
+	return nil
 }
 
 // why says why an answer decides nothing.
@@ -395,35 +433,62 @@ func hostedOutcome(a answer) run.Outcome {
 	return o
 }
 
-// recheck tests the authority once more just before bytes leave (H-044). It
-// returns why the intent must be voided, or "".
-func (g *Gateway) recheck(ctx context.Context, c *claim) (cause, reason string, err error) {
+// withhold tests the authority once more just before bytes leave (H-044). When it
+// has lapsed, or cannot be tested, the intent is voided and nothing is sent.
+func (g *Gateway) withhold(ctx context.Context, c *claim) (bool, error) {
 	a, err := g.begin(ctx, c.RunID)
 	if err != nil {
-		return "", "", err
+		g.Log.Warn("a dispatch cannot be rechecked", "run", c.RunID, "execution", c.executionID, "error", err)
+		return true, g.void(ctx, c, "recheck", authority.ExecutionNotApplied)
 	}
-	s := a.State()
+	if x := a.State().Execution; x == nil || x.ID != c.executionID || x.State != run.ExecutionDispatched {
+		return true, nil // settled meanwhile; the chain says how
+	}
+	if reason := g.lapsed(a, c); reason != "" {
+		return true, g.void(ctx, c, "recheck", reason)
+	}
+	if c.window = run.SendWindow - a.Now().Sub(c.claimedAt); c.window <= 0 {
+		return true, g.void(ctx, c, "late", authority.ExecutionNotApplied)
+	}
+	return false, nil
+}
+
+// lapsed returns why the authority of a claimed execution no longer holds, or "".
+func (g *Gateway) lapsed(a *attempt, c *claim) string {
+	s, now := a.State(), a.Now()
+	// A dispatch permit counts in whole seconds: in the last, incomplete one of
+	// its authority it would reach the store expired.
+	hosted := c.state.Execution.Dispatch != nil
 	switch {
-	case s.Execution == nil || s.Execution.ID != c.executionID || s.Execution.State != run.ExecutionDispatched:
-		return "", "", fmt.Errorf("%w: the intent was settled before it was sent", ErrUnavailable)
+	case g.Doors.Recheck:
+		return ""
 	case s.Terminal():
-		return "recheck", s.Stop.ReasonCode, nil
-	case a.Now() >= c.end:
-		return "recheck", authority.PermitExpired, nil
-	case a.Now().Sub(c.claimedAt) >= run.SendWindow:
-		return "late", authority.ExecutionNotApplied, nil
+		return authority.PermitRevoked
+	case now >= c.end, hosted && now.Time().Unix() >= c.end.Time().Unix():
+		return authority.PermitExpired
 	}
-	return "", "", nil
+	return ""
+}
+
+// void records that an intent was given up before anything was sent. An execution
+// that is settled already stays as it is.
+func (g *Gateway) void(ctx context.Context, c *claim, cause, reason string) error {
+	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		if x := a.State().Execution; x == nil || x.ID != c.executionID || x.State != run.ExecutionDispatched {
+			return nil
+		}
+		return denied(a.Void(c.executionID, cause, reason))
+	})
 }
 
 // recordOutcome stores what became of an execution. An effect may stand behind
 // it, so it tries on while the ledger refuses, until the lease has ended.
-func (g *Gateway) recordOutcome(ctx context.Context, c *claim, f func(*attempt) error) error {
+func (g *Gateway) recordOutcome(ctx context.Context, runID string, f func(*attempt) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.LeaseLife)
 	defer cancel()
 	wait := 5 * time.Millisecond
 	for {
-		err := g.decide(ctx, c.RunID, f)
+		err := g.decide(ctx, runID, f)
 		if denial, ok := errors.AsType[*authority.Denial](err); ok {
 			return settledElsewhere(denial)
 		}
@@ -440,12 +505,12 @@ func (g *Gateway) recordOutcome(ctx context.Context, c *claim, f func(*attempt) 
 }
 
 // verify takes the observation that shows whether the execution did what it
-// promised. When the service cannot be seen now, the execution stays receipted
-// and the next observation verifies it.
-func (g *Gateway) verify(ctx context.Context, c *claim, view *string) error {
+// promised. When the service cannot be seen now, or the observation cannot be
+// stored, the execution stays receipted and the next observation verifies it.
+func (g *Gateway) verify(ctx context.Context, c *claim, view *string) {
 	g.Fault("before-verify")
 	start := time.Now()
-	err := g.decide(ctx, c.RunID, func(a *attempt) error {
+	err := g.race(ctx, c.RunID, func(a *attempt) error {
 		x := a.State().Execution
 		if a.State().Terminal() || x == nil || x.ID != c.executionID || x.State != run.ExecutionReceipted {
 			return nil
@@ -457,9 +522,8 @@ func (g *Gateway) verify(ctx context.Context, c *claim, view *string) error {
 		a.Measure(run.Metrics{ExecutionID: &c.executionID, ObservationMicros: &micros})
 		return nil
 	})
-	g.Fault("after-verify")
-	if _, ok := errors.AsType[*authority.Denial](err); ok {
-		return nil
+	if err != nil {
+		g.Log.Warn("the verification of an execution is pending", "run", c.RunID, "execution", c.executionID, "error", err)
 	}
-	return err
+	g.Fault("after-verify")
 }

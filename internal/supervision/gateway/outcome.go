@@ -20,8 +20,8 @@ func (g *Gateway) outcome(ctx context.Context, executionID, runID string, from i
 		if err := out.fold(e, &voided); err != nil {
 			return false, err
 		}
-		// The next turn cannot begin before this execution is over.
-		return e.Type != "turn.proposed", nil
+		// The next execution is dispatched only when this one is over.
+		return e.Type != "execution.dispatched" || e.Sequence == from, nil
 	})
 	if err != nil {
 		return nil, err
@@ -35,6 +35,10 @@ func (g *Gateway) outcome(ctx context.Context, executionID, runID string, from i
 	case run.ExecutionUnconfirmed:
 		return nil, &authority.Denial{Reason: authority.DispatchUnconfirmed, Detail: "The request left and no receipt came back. The effect is unknown; it is never sent again."}
 	case run.ExecutionVoided:
+		if voided == authority.ExecutionNotApplied {
+			out.State = run.ExecutionNotApplied
+			return out, nil
+		}
 		return nil, &authority.Denial{Reason: voided, Detail: "The dispatch was given up before anything was sent; there was no effect."}
 	}
 	return out, nil

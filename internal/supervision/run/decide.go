@@ -37,6 +37,7 @@ type Doors struct {
 	PermitBinding bool    // the action of an operation against its permit
 	PermitState   bool    // the fate of the permit
 	Ready         bool    // the status of the run
+	Recheck       bool    // the authority once more before an effect
 }
 
 // Deciding is one decision under way. Its methods emit events, each folded into

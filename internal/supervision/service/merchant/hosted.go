@@ -113,5 +113,27 @@ func (Adapter) SeeHosted(bodies [][]byte, view *string) (run.Sighting, error) {
 		}
 		s.Order = &order
 	}
+	if err := s.check(); err != nil {
+		return run.Sighting{}, err
+	}
 	return s.sighting(view), nil
+}
+
+// check refuses what a catalog could not name in one way only: a shop is not
+// trusted to keep its ids apart.
+func (s *State) check() error {
+	products, lines := map[string]bool{}, map[string]bool{}
+	for _, p := range s.Products {
+		if p.ID == "" || len(p.ID) > maxProductID || len(p.Name) > maxName || products[p.ID] {
+			return fmt.Errorf("merchant: the shop's products have unusable ids or names")
+		}
+		products[p.ID] = true
+	}
+	for _, l := range s.Cart.Lines {
+		if l.Quantity < 1 || !products[l.ProductID] || lines[l.ProductID] {
+			return fmt.Errorf("merchant: the shop's cart has unusable lines")
+		}
+		lines[l.ProductID] = true
+	}
+	return nil
 }
