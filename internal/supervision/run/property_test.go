@@ -203,7 +203,7 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, place uint8, eventType string, data []byte) {
 		i := int(place) % len(w.events)
-		events := slices.Clone(w.events)
+		events := slices.Clone(w.events[:min(i+4, len(w.events))]) // what follows at once is enough
 		events[i].Type, events[i].Data = eventType, data
 		r := replayed(events)
 		_ = r.State().Outcome()
