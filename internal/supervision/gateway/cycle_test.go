@@ -10,14 +10,16 @@ import (
 func TestPurchase(t *testing.T) {
 	for _, target := range []string{run.TargetLocal, run.TargetHosted} {
 		t.Run(target, func(t *testing.T) {
-			h := newHouse(t)
-			id := h.create(target)
-			h.buy(id)
-			s := h.state(id)
-			if s.Status != run.StatusCompleted || s.Budget.Spent != 13700 || s.Budget.Reserved != 0 {
-				t.Errorf("status %s, spent %s, reserved %s; want completed, 13700, 0", s.Status, s.Budget.Spent, s.Budget.Reserved)
-			}
-			h.verify(id)
+			onEach(t, func(t *testing.T, e engine) {
+				h := newHouse(t, e)
+				id := h.create(target)
+				h.buy(id)
+				s := h.state(id)
+				if s.Status != run.StatusCompleted || s.Budget.Spent != 13700 || s.Budget.Reserved != 0 {
+					t.Errorf("status %s, spent %s, reserved %s; want completed, 13700, 0", s.Status, s.Budget.Spent, s.Budget.Reserved)
+				}
+				h.verify(id)
+			})
 		})
 	}
 }

@@ -13,10 +13,10 @@ import (
 
 	"countersign/dispatch"
 	"countersign/evidence"
+	"countersign/internal/audit"
 	"countersign/internal/authority"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
-	"countersign/internal/ledger/sqlite"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
 	"countersign/internal/supervision/run"
@@ -26,40 +26,62 @@ import (
 
 const origin = "http://localhost:8420"
 
-// house is a control plane on a real SQLite ledger with a real store beside it.
+// house is a control plane on a real ledger with a real store beside it.
 type house struct {
 	*gateway.Gateway
-	t      *testing.T
-	dir    string
-	clock  *ledger.Clock
-	ledger *sqlite.Ledger
-	keys   *keys.Keys
-	store  *store.Store
-	server *httptest.Server
+	t        *testing.T
+	engine   engine
+	location string // of the ledger
+	dir      string
+	clock    *ledger.Clock
+	ledger   openLedger
+	keys     *keys.Keys
+	config   gateway.Config
+	store    *store.Store // in this process; nil when the store is another
+	server   *httptest.Server
 }
 
 type option func(*gateway.Config)
 
-func newHouse(t *testing.T, options ...option) *house {
+// newHouse makes a house with a store in this process.
+func newHouse(t *testing.T, e engine, options ...option) *house {
 	t.Helper()
-	h := &house{t: t, dir: t.TempDir(), clock: &ledger.Clock{}}
-	must(t, keys.Init(filepath.Join(h.dir, "control")))
-	must(t, sqlite.Create(t.Context(), filepath.Join(h.dir, "control", "countersign.db")))
+	h := emptyHouse(t, e)
 	h.openStore()
 	h.open(options...)
 	return h
+}
+
+// emptyHouse has keys and an empty ledger and nothing open.
+func emptyHouse(t *testing.T, e engine) *house {
+	t.Helper()
+	h := &house{t: t, engine: e, dir: t.TempDir(), clock: &ledger.Clock{}}
+	must(t, keys.Init(h.control()))
+	h.location = e.create(t, h.control())
+	return h
+}
+
+func (h *house) control() string { return filepath.Join(h.dir, "control") }
+
+// dispatchKeys is what a store trusts.
+func (h *house) dispatchKeys() []dispatch.TrustedKey {
+	h.t.Helper()
+	list, err := os.ReadFile(filepath.Join(h.control(), "keys", "dispatch.pub"))
+	must(h.t, err)
+	trust, err := dispatch.ParseKeys(list)
+	must(h.t, err)
+	return trust
 }
 
 func (h *house) openStore() {
 	h.t.Helper()
 	dir := filepath.Join(h.dir, "store")
 	must(h.t, store.Create(dir))
-	list, err := os.ReadFile(filepath.Join(h.dir, "control", "keys", "dispatch.pub"))
-	must(h.t, err)
-	trust, err := dispatch.ParseKeys(list)
-	must(h.t, err)
+	var err error
 	h.server = httptest.NewUnstartedServer(nil)
-	h.store, err = store.Open(dir, store.Options{Origin: "http://" + h.server.Listener.Addr().String(), Trust: trust, Log: slog.New(slog.DiscardHandler)})
+	h.store, err = store.Open(dir, store.Options{
+		Origin: "http://" + h.server.Listener.Addr().String(), Trust: h.dispatchKeys(), Clock: h.clock.Now, Log: slog.New(slog.DiscardHandler),
+	})
 	must(h.t, err)
 	h.server.Config.Handler = h.store.Handler()
 	h.server.Start()
@@ -68,23 +90,39 @@ func (h *house) openStore() {
 
 func (h *house) open(options ...option) {
 	h.t.Helper()
-	var err error
-	h.keys, err = keys.Load(filepath.Join(h.dir, "control"))
+	opened, err := h.engine.open(h.t.Context(), h.location, h.clock)
 	must(h.t, err)
-	h.ledger, err = sqlite.Open(h.t.Context(), filepath.Join(h.dir, "control", "countersign.db"), sqlite.Options{Clock: h.clock})
-	must(h.t, err)
-	h.t.Cleanup(func() { h.ledger.Close() })
-	guardian, err := replay.NewGuardian()
-	must(h.t, err)
-	c := gateway.Config{
-		Ledger: h.ledger, Keys: h.keys, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}}, Guardian: guardian,
-		Store: &gateway.Store{Origin: h.server.URL, Keys: []dispatch.TrustedKey{h.store.ReceiptKey()}}, Sender: dispatch.NewClient(nil),
-		Log: slog.New(slog.DiscardHandler), Workspace: ledger.DefaultWorkspace,
+	h.ledger = opened
+	h.t.Cleanup(func() { opened.Close() })
+	h.config = newConfig(h.t, opened, h.control())
+	h.keys = h.config.Keys
+	if h.store != nil {
+		h.config.Store = &gateway.Store{Origin: h.server.URL, Keys: []dispatch.TrustedKey{h.store.ReceiptKey()}}
 	}
+	h.Gateway = h.another(options...)
+}
+
+// another is one more gateway on the same ledger, as another request's process
+// would be.
+func (h *house) another(options ...option) *gateway.Gateway {
+	c := h.config
 	for _, o := range options {
 		o(&c)
 	}
-	h.Gateway = gateway.New(c)
+	return gateway.New(c)
+}
+
+// newConfig is a gateway's configuration without a store.
+func newConfig(t testing.TB, l gateway.Ledger, control string) gateway.Config {
+	t.Helper()
+	loaded, err := keys.Load(control)
+	must(t, err)
+	guardian, err := replay.NewGuardian()
+	must(t, err)
+	return gateway.Config{
+		Ledger: l, Keys: loaded, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}}, Guardian: guardian,
+		Sender: dispatch.NewClient(nil), Log: slog.New(slog.DiscardHandler), Workspace: ledger.DefaultWorkspace,
+	}
 }
 
 func must(t testing.TB, err error) {
@@ -199,21 +237,20 @@ func (h *house) state(id string) *run.State {
 	return v.State
 }
 
-// verify exports the run and verifies everything about it.
+// verify exports the run and verifies everything about it: integrity, lawfulness,
+// the store's receipts, and that replay comes to the stored state.
 func (h *house) verify(id string) {
 	h.t.Helper()
 	var b bytes.Buffer
 	must(h.t, h.Export(h.t.Context(), id, &b))
-	var replayed run.Replay
-	report, err := evidence.Verify(&b, evidence.Keys{{Public: h.keys.Evidence().Public()}}, evidence.Options{
-		Each: func(e evidence.Event) error { replayed.Apply(e); return nil },
-	})
+	report, err := audit.Verify(bytes.NewReader(b.Bytes()), audit.Options{Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}}})
 	must(h.t, err)
-	if !report.OK() {
+	if !report.Verified {
 		h.t.Errorf("evidence does not verify: %+v", report)
 	}
-	if !replayed.Known() || len(replayed.Unlawful()) > 0 {
-		h.t.Errorf("unlawful: %+v", replayed.Unlawful())
+	var replayed run.Replay
+	for _, e := range h.events(id) {
+		replayed.Apply(e)
 	}
 	want, err := h.state(id).Encode()
 	must(h.t, err)
@@ -222,6 +259,46 @@ func (h *house) verify(id string) {
 	if !bytes.Equal(got, want) {
 		h.t.Errorf("replay comes to another state\n got %s\nwant %s", got, want)
 	}
+}
+
+// events is the whole chain.
+func (h *house) events(id string) []evidence.Event {
+	h.t.Helper()
+	var all []evidence.Event
+	for {
+		page, _, err := h.Events(h.t.Context(), id, int64(len(all)))
+		must(h.t, err)
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+	}
+}
+
+// count is how many events of a type the chain holds.
+func (h *house) count(id, eventType string) int {
+	h.t.Helper()
+	n := 0
+	for _, e := range h.events(id) {
+		if e.Type == eventType {
+			n++
+		}
+	}
+	return n
+}
+
+// refusals are the reasons of the chain's operation.refused events.
+func (h *house) refusals(id string) []string {
+	h.t.Helper()
+	reasons := []string{}
+	for _, e := range h.events(id) {
+		if e.Type == "operation.refused" {
+			var d run.Refused
+			must(h.t, json.Unmarshal(e.Data, &d))
+			reasons = append(reasons, d.ReasonCode)
+		}
+	}
+	return reasons
 }
 
 func reason(err error) string {

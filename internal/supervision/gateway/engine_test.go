@@ -1,0 +1,100 @@
+package gateway_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign/internal/ledger"
+	"countersign/internal/ledger/postgres"
+	"countersign/internal/ledger/sqlite"
+	"countersign/internal/pgtest"
+	"countersign/internal/supervision/gateway"
+)
+
+// engine is a ledger engine under a gateway.
+type engine struct {
+	name   string
+	create func(t testing.TB, dir string) string // returns the location
+	open   func(ctx context.Context, location string, clock *ledger.Clock) (openLedger, error)
+}
+
+type openLedger interface {
+	gateway.Ledger
+	Close() error
+}
+
+var engines = []engine{
+	{
+		"sqlite",
+		func(t testing.TB, dir string) string {
+			path := filepath.Join(dir, "countersign.db")
+			must(t, sqlite.Create(t.Context(), path))
+			return path
+		},
+		func(ctx context.Context, path string, clock *ledger.Clock) (openLedger, error) {
+			return sqlite.Open(ctx, path, sqlite.Options{Clock: clock})
+		},
+	},
+	{
+		"postgres",
+		func(t testing.TB, _ string) string { return pgtest.Database(t, postgres.Migrate) },
+		func(ctx context.Context, url string, clock *ledger.Clock) (openLedger, error) {
+			return postgres.Open(ctx, url, postgres.Options{Clock: clock})
+		},
+	},
+}
+
+func engineNamed(name string) (engine, error) {
+	i := slices.IndexFunc(engines, func(e engine) bool { return e.name == name })
+	if i < 0 {
+		return engine{}, fmt.Errorf("there is no engine %q", name)
+	}
+	return engines[i], nil
+}
+
+// ran holds the names of the tests that each engine went through.
+var ran struct {
+	sync.Mutex
+	names map[string]map[string]bool
+}
+
+// onEach runs a test on both engines.
+func onEach(t *testing.T, test func(*testing.T, engine)) {
+	t.Helper()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			ran.Lock()
+			if ran.names == nil {
+				ran.names = map[string]map[string]bool{}
+			}
+			if ran.names[e.name] == nil {
+				ran.names[e.name] = map[string]bool{}
+			}
+			ran.names[e.name][strings.TrimSuffix(t.Name(), "/"+e.name)] = true
+			ran.Unlock()
+			test(t, e)
+		})
+	}
+}
+
+// TestMain runs the tests, or the work of a child when this process is one.
+func TestMain(m *testing.M) {
+	if task := os.Getenv(childVariable); task != "" {
+		os.Exit(runChild(task))
+	}
+	status := pgtest.Main(m)
+	if selected := flag.Lookup("test.run").Value.String(); selected == "" && !maps.Equal(ran.names["sqlite"], ran.names["postgres"]) {
+		fmt.Fprintf(os.Stderr, "the engines went through different tests: %v\n", ran.names)
+		status = 1
+	}
+	os.Exit(status)
+}
