@@ -234,7 +234,9 @@ func TestVerify(t *testing.T) {
 			if !r.Report.OK() {
 				t.Fatalf("the integrity of the edited chain: %s", printed(t, r))
 			}
-			if r.OK() || r.Receipts.OK || !slices.ContainsFunc(r.Receipts.Findings, func(f evidence.Finding) bool { return strings.Contains(f.Problem, finding) && f.Sequence > 0 && f.ID != "" }) {
+			if r.OK() || r.Receipts.OK || !slices.ContainsFunc(r.Receipts.Findings, func(f evidence.Finding) bool {
+				return strings.Contains(f.Problem, finding) && f.Sequence > 0 && f.ID != ""
+			}) {
 				t.Fatalf("want a finding %q: %s", finding, printed(t, r))
 			}
 		})

@@ -9,7 +9,7 @@ import (
 
 // events streams the run's signed events. At each heartbeat the owner's session
 // is looked at again.
-func (o *owner) events(ctx context.Context, in *byID) (edge.Source, error) {
+func (o *owner) events(ctx context.Context, in *ByID) (edge.Source, error) {
 	if _, _, err := o.Gateway.Events(ctx, in.ID, 0); err != nil {
 		return edge.Source{}, err
 	}

@@ -77,12 +77,13 @@ func operation(id, method, path, summary, description string, reasons ...string)
 
 type owner struct{ Config }
 
-type byID struct {
+// ByID names a run in a path. huma passes over embedded types that are not exported.
+type ByID struct {
 	ID string `path:"id" format:"uuid" doc:"The run's id." example:"01940e2e-7c00-7000-8000-000000000001"`
 }
 
 func (o *owner) revoke(ctx context.Context, in *struct {
-	byID
+	ByID
 	Body *struct{} `required:"false"`
 }) (*runOutput, error) {
 	if err := o.Gateway.Revoke(ctx, in.ID); err != nil {
@@ -100,7 +101,7 @@ type issued struct {
 }
 
 func (o *owner) session(ctx context.Context, in *struct {
-	byID
+	ByID
 	Body *struct{} `required:"false"`
 }) (*issued, error) {
 	s, err := o.Gateway.IssueSession(ctx, in.ID)
@@ -119,7 +120,7 @@ type raw struct {
 	Body        []byte
 }
 
-func (o *owner) evidence(ctx context.Context, in *byID) (*raw, error) {
+func (o *owner) evidence(ctx context.Context, in *ByID) (*raw, error) {
 	var b bytes.Buffer
 	if err := o.Gateway.Export(ctx, in.ID, &b); err != nil {
 		return nil, err

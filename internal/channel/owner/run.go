@@ -51,7 +51,7 @@ func (o *owner) create(ctx context.Context, in *createInput) (*runOutput, error)
 	return o.view(ctx, id)
 }
 
-func (o *owner) get(ctx context.Context, in *byID) (*runOutput, error) { return o.view(ctx, in.ID) }
+func (o *owner) get(ctx context.Context, in *ByID) (*runOutput, error) { return o.view(ctx, in.ID) }
 
 func (o *owner) view(ctx context.Context, id string) (*runOutput, error) {
 	v, err := o.Gateway.View(ctx, id)
