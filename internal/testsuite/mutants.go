@@ -18,7 +18,7 @@ var mutated = []struct {
 	tests []string
 }{
 	{"internal/authority", []string{"internal/authority", "internal/supervision/run"}},
-	{"internal/supervision/run", []string{"internal/supervision/run"}},
+	{"internal/supervision/run", []string{"internal/supervision/run", "internal/audit"}},
 }
 
 const explainedFile = "internal/testsuite/mutants.txt"
