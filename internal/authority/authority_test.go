@@ -3,6 +3,7 @@ package authority_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -20,6 +21,15 @@ import (
 
 // now is the time of all decisions here.
 var now = evidence.TimeOf(time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC))
+
+// TestMain keeps rapid from leaving files of failed draws in the tree, where later
+// runs would pick them up. A failure prints its draws and its seed.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // TestBudget: equal fits, one cent above does not (G-08).
 func TestBudget(t *testing.T) {

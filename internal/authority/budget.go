@@ -13,11 +13,7 @@ type Budget struct {
 
 // Fits reports whether amount can still be reserved. Exactly the rest fits.
 func (b Budget) Fits(amount money.Cents) bool {
-	used, ok := b.Spent.Add(b.Reserved)
-	if !ok {
-		return false
-	}
-	total, ok := used.Add(amount)
+	total, ok := (b.Spent + b.Reserved).Add(amount)
 	return ok && total <= b.Limit
 }
 

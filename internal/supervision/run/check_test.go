@@ -206,6 +206,11 @@ func TestHardChecks(t *testing.T) {
 			x.action().OperationID = "shop.gift"
 			x.grant().Operations = append(x.grant().Operations, "shop.gift")
 		}, authority.ForbiddenOperation},
+		{"item", "granted and not listed, at an unknown target", 6, func(x *reviewed) {
+			breaks[5].with(x)
+			x.action().OperationID = "shop.gift"
+			x.grant().Operations = append(x.grant().Operations, "shop.gift")
+		}, authority.ForbiddenOperation},
 		{"item", "listed and not granted", 6, func(x *reviewed) { x.grant().Operations = []string{"shop.prepare"} }, authority.ForbiddenOperation},
 		{"item", "of another target", 6, func(x *reviewed) { x.action().OperationID = "shop.prepare" }, authority.ForbiddenOperation},
 		{"submit", "total just below the terms", 6, func(x *reviewed) { x.grant().Constraints[1].Value = "13701" }, ""},
@@ -249,6 +254,7 @@ func TestHardChecks(t *testing.T) {
 		{"submit", "a commit without one", 10, func(x *reviewed) {
 			x.r.ExpectedEffect.TransactionProposalID, x.entry("submit").Effect.TransactionProposalID = nil, nil
 		}, authority.EffectMismatch},
+		{"submit", "the entry offers another", 10, func(x *reviewed) { x.entry("submit").Effect.TransactionProposalID = &x.s.ID }, authority.EffectMismatch},
 		{"submit", "none is prepared", 10, func(x *reviewed) { x.s.Proposal = nil }, authority.EffectMismatch},
 		{"submit", "another is prepared", 10, func(x *reviewed) { x.s.Proposal.ID = x.s.ID }, authority.EffectMismatch},
 		{"submit", "of another operation", 10, func(x *reviewed) { x.s.Proposal.OperationID = "shop.gift" }, authority.EffectMismatch},

@@ -38,6 +38,7 @@ type Doors struct {
 	PermitState   bool    // the fate of the permit
 	Ready         bool    // the status of the run
 	Recheck       bool    // the authority once more before an effect
+	Window        bool    // the time in which bytes begin to leave
 }
 
 // Deciding is one decision under way. Its methods emit events, each folded into
@@ -102,9 +103,10 @@ func (d *Deciding) text(s string) evidence.Commitment {
 }
 
 func (d *Deciding) notAfter(t evidence.Time) {
-	if d.out.NotAfter == 0 || t < d.out.NotAfter {
-		d.out.NotAfter = t
+	if d.out.NotAfter != 0 {
+		t = min(t, d.out.NotAfter)
 	}
+	d.out.NotAfter = t
 }
 
 func (d *Deciding) fate(f Fate) { d.out.Fates = append(d.out.Fates, f) }
@@ -143,7 +145,7 @@ func (d *Deciding) settle(leaseAlive bool) {
 	if p := s.Proposal; p != nil && !p.Live(d.now) && !s.Terminal() && s.Lease == nil {
 		d.emit(&ProposalVoided{p.ID, "expired"})
 	}
-	if s.Status == StatusReady && len(s.Grants) > 0 && d.now >= s.grantsEnd() {
+	if s.Status == StatusReady && d.now >= s.grantsEnd() {
 		d.pause(authority.GrantExpired, SourceRuntime)
 	}
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"flag"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,15 @@ import (
 
 	"pgregory.net/rapid"
 )
+
+// TestMain keeps rapid from leaving files of failed draws in the tree, where later
+// runs would pick them up. A failure prints its draws and its seed.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // errands are requests that may come at any time, lawful or not.
 var errands = []struct {

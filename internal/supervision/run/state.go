@@ -312,7 +312,7 @@ func (s *State) Due() time.Time {
 	if s.Proposal != nil && !s.Terminal() && s.Lease == nil {
 		at(s.Proposal.ExpiresAt)
 	}
-	if s.Status == StatusReady && len(s.Grants) > 0 {
+	if s.Status == StatusReady {
 		at(s.grantsEnd())
 	}
 	if due == 0 {
