@@ -58,7 +58,7 @@ type Source struct {
 
 // WriteExport writes the export of a chain, signed with key, which must be the
 // issuer's newest, as exported at this time. It keeps one event or text at a
-// time and 32 bytes for each commitment.
+// time, and about 100 bytes for each commitment.
 //
 // It signs no chain that a reader would refuse: events that are malformed, out
 // of order, of another subject, do not hash to their hash or do not end in

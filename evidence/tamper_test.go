@@ -361,20 +361,40 @@ func TestEveryByte(t *testing.T) {
 	c := manyShapes(t, run, older, newer)
 	c.events = c.events[:6] // both keys and all texts
 	export := c.export(t, newer, start.Add(time.Hour))
-	passes := func(damaged []byte) bool {
+	// found returns the checks that fail, or "refused".
+	found := func(damaged []byte) (by []evidence.Check) {
 		report, err := evidence.Verify(bytes.NewReader(damaged), keys, evidence.Options{Workers: 1})
-		return err == nil && report.OK()
+		if err != nil {
+			return []evidence.Check{"refused"}
+		}
+		for _, r := range report.Results {
+			if !r.OK {
+				by = append(by, r.Check)
+			}
+		}
+		return by
 	}
-	if !passes(export) {
-		t.Fatal("the untouched export does not verify")
+	if by := found(export); len(by) > 0 {
+		t.Fatalf("the untouched export fails %q", by)
 	}
+	onlyBy := map[evidence.Check]int{}
 	damaged := bytes.Clone(export)
 	for i := range export {
 		damaged[i] ^= 1 << (i % 7)
-		if passes(damaged) {
+		switch by := found(damaged); len(by) {
+		case 0:
 			t.Errorf("byte %d (%q) changed to %q, and the export verifies", i, export[i], damaged[i])
+		case 1:
+			onlyBy[by[0]]++
 		}
 		damaged[i] = export[i]
+	}
+	// Negative control: with one of these checks switched off, some of the
+	// changed bytes would pass.
+	for _, check := range []evidence.Check{"refused", evidence.CheckHashes, evidence.CheckSignatures, evidence.CheckManifest, evidence.CheckTexts} {
+		if onlyBy[check] == 0 {
+			t.Errorf("no changed byte is found by %q alone", check)
+		}
 	}
 	for i := range export {
 		var refused *evidence.FormatError

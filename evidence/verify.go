@@ -25,8 +25,8 @@ type Options struct {
 }
 
 // Verify reads one export and checks it against keys that were trusted before.
-// It reads the export once and keeps neither events nor texts, only 40 bytes or
-// so for each commitment.
+// It reads the export once and keeps neither events nor texts, only about 100
+// bytes for each commitment.
 //
 // The report answers every check, also when others fail. Verify returns an
 // error and no report when there is nothing to report on: a *[FormatError] when

@@ -242,7 +242,7 @@ func TestElementBound(t *testing.T) {
 		t.Errorf("an endless event: %v", err)
 	}
 	// A string of nothing but escapes is no slower than its length.
-	if _, err := evidence.ReadExport(strings.NewReader(`{"count":1,"events":["` + strings.Repeat(`\\`, evidence.MaxElement/4) + `"]`)); !errors.As(err, &format) {
+	if _, err := evidence.ReadExport(strings.NewReader(`{"count":1,"events":["` + strings.Repeat(`\\`, evidence.MaxElement/32) + `"]`)); !errors.As(err, &format) {
 		t.Errorf("an event of escapes: %v", err)
 	}
 }
