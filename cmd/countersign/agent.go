@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+)
+
+type agentCommand struct {
+	Origin    string `default:"http://localhost:8420" placeholder:"URL" env:"COUNTERSIGN_ORIGIN" help:"Origin of the control plane (${default})."`
+	TokenFile string `placeholder:"FILE" help:"File with the run's token. Default: the variable COUNTERSIGN_TOKEN."`
+	Script    string `enum:"purchase,overreach" default:"purchase" help:"purchase or overreach (${default})."`
+	JSON      bool   `name:"json" help:"Print one JSON object a line."`
+}
+
+func (agentCommand) Help() string {
+	return `A scripted agent: no model decides anything. It holds a run's restricted token and the origin, nothing
+else, and speaks only the restricted HTTP API.
+
+purchase   buys what the run's terms say, and on the way tries what must be refused: a body swapped under
+           a live permit, a permit used twice, an owner's route, the shop directly, a purchase after the end.
+overreach  alters an argument, which pauses the run.
+
+The token is never a flag: set COUNTERSIGN_TOKEN or give --token-file.
+Status 0: everything came as expected. 1: something did not. 3: nobody answers at the origin.`
+}
+
+func (c *agentCommand) Run(ctx context.Context, s streams) error {
+	token, err := c.token()
+	if err != nil {
+		return err
+	}
+	out := newTimeline(s.out, c.JSON)
+	out.say("This is a scripted agent: it follows the script %q and no model decides anything.\n", c.Script)
+	out.head()
+	a := &scripted{consumer: consumer{origin: strings.TrimSuffix(c.Origin, "/"), token: token, http: newHTTPClient()}, out: out}
+	err = a.play(ctx, scripts[c.Script])
+	if unreached := errors.Is(err, errLost) && out.steps == 0; err != nil && !unreached && ctx.Err() == nil {
+		err = differs("agent: %w", err)
+	}
+	return errors.Join(err, out.err)
+}
+
+// maxToken bounds what is read of a token file in bytes.
+const maxToken = 4 << 10
+
+func (c *agentCommand) token() (string, error) {
+	token := os.Getenv("COUNTERSIGN_TOKEN")
+	if c.TokenFile != "" {
+		f, err := os.Open(c.TokenFile)
+		if err != nil {
+			return "", usage("--token-file: %w", err)
+		}
+		defer f.Close()
+		raw, err := io.ReadAll(io.LimitReader(f, maxToken))
+		if err != nil {
+			return "", usage("--token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(raw))
+	}
+	if token == "" {
+		return "", usage("agent: want a run's token in COUNTERSIGN_TOKEN or --token-file; an owner issues it for a run")
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", usage("agent: the token is not one")
+	}
+	return token, nil
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"net/url"
+	"os"
+)
+
+// database is the flag of every command that opens a ledger.
+type database struct {
+	Database string `placeholder:"URL" env:"COUNTERSIGN_DATABASE" help:"PostgreSQL URL of the ledger. Default: SQLite in the folder. A password belongs in the variable, PGPASSWORD or ~/.pgpass, never in the flag."`
+}
+
+// url returns the URL, or "" for SQLite.
+func (d database) url() (string, error) {
+	if d.Database == "" {
+		return "", nil
+	}
+	u, err := url.Parse(d.Database)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return "", usage("--database: want a PostgreSQL URL such as postgres://host/name")
+	}
+	// Command lines are readable by every process of the machine.
+	if _, secret := u.User.Password(); (secret || u.Query().Has("password")) && d.Database != os.Getenv("COUNTERSIGN_DATABASE") {
+		return "", usage("--database: no password on the command line; use COUNTERSIGN_DATABASE, PGPASSWORD or ~/.pgpass")
+	}
+	return d.Database, nil
+}

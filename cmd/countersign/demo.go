@@ -1,0 +1,338 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"countersign/internal/app"
+	"countersign/internal/keys"
+	"countersign/internal/supervision/run"
+)
+
+type demoCommand struct {
+	Dir  string `placeholder:"D" help:"Folder for everything the demo makes. Default: a new temporary one."`
+	JSON bool   `name:"json" help:"Print one JSON object a line; the last is {\"result\": \"ok\" or \"failed\"}."`
+	Wait bool   `help:"Leave everything up at the end and print what a person needs to be the agent."`
+}
+
+func (demoCommand) Help() string {
+	return `Starts this program three times more: as the control plane (SQLite, no model), as the storefront, and as
+a scripted agent that holds a run's token and the origin, nothing else.
+
+Run one buys a keyboard, and the agent tries on the way what must be refused. Run two alters an argument
+and is paused. Evidence of both is exported to D/evidence.json and D/evidence-refused.json, the public key
+to D/evidence.pub, and both are verified.
+
+The processes run as one user on one machine: they are not isolated from each other.
+Status 0: the purchase completed, every overreach was refused with its code, both exports verify.`
+}
+
+// demo is one showing.
+type demo struct {
+	dir   string
+	out   *timeline
+	logs  map[string]*os.File
+	store *child
+	plane *child
+	owner ownerClient
+}
+
+const (
+	demoActor       = "demo"
+	ownerActor      = "owner"
+	verifierActor   = "verifier"
+	demoInstruction = "Buy one Fieldwork keyboard for $137 total using the approved terms."
+)
+
+func (c *demoCommand) Run(ctx context.Context, s streams) error {
+	d := &demo{dir: c.Dir, out: newTimeline(s.out, c.JSON), logs: map[string]*os.File{}}
+	if d.dir == "" {
+		var err error
+		if d.dir, err = os.MkdirTemp("", "countersign-demo-"); err != nil {
+			return err
+		}
+	}
+	err := d.play(ctx, c.Wait)
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	if c.JSON {
+		d.out.object(map[string]string{"result": result})
+	}
+	d.out.say("\nResult: %s. Everything is in %s.", result, d.dir)
+	return errors.Join(err, d.out.err)
+}
+
+// play shows everything, and leaves nothing running.
+func (d *demo) play(ctx context.Context, wait bool) error {
+	unlock, err := lockDemo(d.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = d.show(ctx)
+	if err == nil && wait {
+		err = d.wait(ctx)
+	}
+	return errors.Join(err, d.stop())
+}
+
+// lockDemo keeps a second demo out of the folder.
+func lockDemo(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "demo.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s is in use by another demo; stop it or give another --dir", dir)
+	}
+	return func() { f.Close() }, nil
+}
+
+func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
+
+// show does everything up to the verification.
+func (d *demo) show(ctx context.Context) error {
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	d.out.say("The agent is scripted: it follows a written script and no model decides anything.\n")
+	d.out.head()
+	if err := d.signIn(ctx); err != nil {
+		return err
+	}
+	bought, err := d.run(ctx, "one: buys, and tries on the way what must be refused", "purchase")
+	if err != nil {
+		return err
+	}
+	paused, err := d.run(ctx, "two: alters an argument, which pauses it", "overreach")
+	if err != nil {
+		return err
+	}
+	d.out.say("")
+	if err := d.export(ctx, bought, "evidence.json"); err != nil {
+		return err
+	}
+	if err := d.export(ctx, paused, "evidence-refused.json"); err != nil {
+		return err
+	}
+	key, err := os.ReadFile(d.path("control/keys/evidence.pub"))
+	if err == nil {
+		err = replaceFile(d.path("evidence.pub"), key)
+	}
+	if err != nil {
+		return err
+	}
+	first, err := d.verify("evidence.json", run.StatusCompleted)
+	second, errSecond := d.verify("evidence-refused.json", run.StatusPaused)
+	d.out.say("%s%s", first, second)
+	d.out.say("\nCheck it yourself:\n  countersign verify %s --key %s", d.path("evidence.json"), d.path("evidence.pub"))
+	return errors.Join(err, errSecond)
+}
+
+// start brings up the store and the control plane.
+func (d *demo) start(ctx context.Context) error {
+	control, shop := d.path("control"), d.path("store")
+	if err := app.Init(ctx, control, ""); err != nil && !errors.Is(err, keys.ErrExists) {
+		return err
+	}
+	var err error
+	d.store, err = d.child("store", nil, "store", "--dir", shop, "--addr", "127.0.0.1:0", "--trust", filepath.Join(control, "keys", "dispatch.pub"), "--create")
+	if err != nil {
+		return err
+	}
+	shopOrigin, err := d.store.serve(ctx)
+	if err != nil {
+		return err
+	}
+	d.plane, err = d.child("control", nil, "serve", "--dir", control, "--addr", "localhost:0", "--store-origin", shopOrigin, "--store-key", filepath.Join(shop, "keys", "receipt.pub"))
+	if err != nil {
+		return err
+	}
+	origin, err := d.plane.serve(ctx)
+	if err != nil {
+		return err
+	}
+	d.owner = ownerClient{origin: origin, http: newHTTPClient()}
+	d.out.say("countersign demo\n  control plane  %s  SQLite in %s\n  storefront     %s  another process with another key and another host name\n  logs           %s", origin, control, shopOrigin, d.path("*.log"))
+	return nil
+}
+
+// child prepares this program as another process that writes its log in the
+// folder.
+func (d *demo) child(name string, env []string, args ...string) (*child, error) {
+	if d.logs[name] == nil {
+		f, err := os.OpenFile(d.path(name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		d.logs[name] = f
+	}
+	return newChild(name, env, d.logs[name], args...)
+}
+
+// step records what somebody other than the agent did.
+func (d *demo) step(actor, what, verdict string, r reply) {
+	d.out.add(entry{Time: now(), Actor: actor, Action: what, Verdict: verdict, ReasonCode: orNull[string]{r.reason}, Status: orNull[int]{r.status}, Ms: r.ms})
+}
+
+// did records an owner's request.
+func (d *demo) did(what string, r reply, err error) error {
+	verdict := verdictOK
+	if err != nil {
+		verdict = verdictFailed
+	}
+	d.step(ownerActor, what, verdict, r)
+	if err != nil {
+		return differs("demo: %w", err)
+	}
+	return nil
+}
+
+func (d *demo) signIn(ctx context.Context) error {
+	secret, err := keys.ReadSecret(d.path("control/owner.secret"))
+	if err != nil {
+		return err
+	}
+	r, err := d.owner.signIn(ctx, secret)
+	return d.did("sign in", r, err)
+}
+
+// create makes a run and issues its token.
+func (d *demo) create(ctx context.Context) (string, issued, error) {
+	id, r, err := d.owner.createRun(ctx, map[string]string{
+		"service": "merchant", "target": "hosted", "channel": "http", "mode": "bounded", "budgetCents": "13700", "instruction": demoInstruction,
+	})
+	if err := d.did("create a run, at most $137.00", r, err); err != nil {
+		return "", issued{}, err
+	}
+	session, r, err := d.owner.issueToken(ctx, id)
+	return id, session, d.did("issue the run's token", r, err)
+}
+
+// run lets the agent play a script in a new run.
+func (d *demo) run(ctx context.Context, title, script string) (string, error) {
+	d.out.say("\nRun %s", title)
+	id, session, err := d.create(ctx)
+	if err != nil {
+		return "", err
+	}
+	c, err := d.child("agent", []string{"COUNTERSIGN_TOKEN=" + session.Token, "COUNTERSIGN_ORIGIN=" + session.Origin}, "agent", "--script", script, "--json")
+	if err != nil {
+		return "", err
+	}
+	return id, d.follow(ctx, c, script)
+}
+
+// follow shows what the agent reports until it ends; it must end well.
+func (d *demo) follow(ctx context.Context, c *child, script string) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	c.cmd.Stdout = write
+	err = c.start()
+	write.Close() // the child has its own
+	if err != nil {
+		return err
+	}
+	ended := context.AfterFunc(ctx, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
+	defer ended()
+	lines := bufio.NewScanner(read)
+	for lines.Scan() {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			_ = c.cmd.Process.Kill() // it may have ended just now
+			return differs("demo: the agent wrote what is no entry: %w", err)
+		}
+		d.out.add(e)
+	}
+	<-c.exited
+	if err := errors.Join(lines.Err(), ctx.Err()); err != nil {
+		return err
+	}
+	if c.err != nil {
+		return differs("demo: the agent's script %s did not go as it must (%w)\n%s", script, c.err, c.tail.String())
+	}
+	return nil
+}
+
+// export writes a run's evidence to a file of the folder.
+func (d *demo) export(ctx context.Context, runID, name string) error {
+	r, err := d.owner.export(ctx, runID)
+	if err := d.did("export "+name, r, err); err != nil {
+		return err
+	}
+	return replaceFile(d.path(name), r.body)
+}
+
+// replaceFile puts content at path; whoever opens it finds the old file or the
+// whole new one.
+func replaceFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // without effect after the rename
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// verify checks an export with the key beside it, as the verify command would,
+// and that the run came to the end that it should have. It returns the report for
+// people.
+func (d *demo) verify(name, status string) (string, error) {
+	start := time.Now()
+	command := verifyCommand{Keys: []string{d.path("evidence.pub")}, StoreKey: d.path("store/keys/receipt.pub")}
+	options, err := command.options()
+	if err != nil {
+		return "", err
+	}
+	report, err := verifyFile(d.path(name), options)
+	if err != nil {
+		return "", err
+	}
+	good := report.OK() && report.Lawfulness.Status == status
+	verdict := "verified"
+	if !good {
+		verdict = verdictFailed
+	}
+	d.step(verifierActor, "verify "+name, verdict, reply{ms: time.Since(start).Milliseconds()})
+	var text strings.Builder
+	err = report.Print(&text, "\n"+d.path(name))
+	if !good {
+		err = differs("demo: %s does not verify as the evidence of a run that is %s", name, status)
+	}
+	return text.String(), err
+}
+
+// stop ends the servers, the control plane first: it may still ask the store.
+func (d *demo) stop() error {
+	var errs []error
+	for _, c := range []*child{d.plane, d.store} {
+		if c != nil && c.cmd.Process != nil {
+			errs = append(errs, c.stop())
+		}
+	}
+	for _, f := range d.logs {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,18 @@
+package main
+
+import "countersign/internal/channel"
+
+type openapiCommand struct{}
+
+func (openapiCommand) Help() string {
+	return `The document (OpenAPI 3.1) is produced from the code that serves and validates.`
+}
+
+func (openapiCommand) Run(s streams) error {
+	document, err := channel.Document()
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(document)
+	return err
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"countersign/dispatch"
+	"countersign/internal/app"
+	"countersign/internal/channel/owner"
+	"countersign/internal/supervision/gateway"
+)
+
+type serveCommand struct {
+	Dir    string `required:"" placeholder:"D" env:"COUNTERSIGN_DIR" help:"Folder that init created."`
+	Addr   string `default:"localhost:8420" placeholder:"HOST:PORT" help:"Where to listen (${default}); port 0 picks a free one. Anything but loopback needs an https --origin."`
+	Origin string `placeholder:"URL" env:"COUNTERSIGN_ORIGIN" help:"Public origin, as browsers and stores see it. Default: where it listens."`
+	database
+	StoreOrigin string `placeholder:"URL" help:"Origin of the hosted store. Default: target hosted is off."`
+	StoreKey    string `placeholder:"FILE" help:"receipt.pub of the hosted store; only receipts under these keys are believed."`
+	TLSCert     string `placeholder:"FILE" help:"Certificate chain (PEM) to serve https itself."`
+	TLSKey      string `placeholder:"FILE" help:"Its private key (PEM)."`
+}
+
+func (serveCommand) Help() string {
+	return `Opens what init created and serves it until SIGTERM or SIGINT; then streams end, running requests finish,
+and the status is 0, within 10 seconds. With SQLite it holds the folder's lock.
+
+It prints what it serves and then the line "countersign: ready at ORIGIN" to stderr.`
+}
+
+func (c *serveCommand) Run(ctx context.Context, s streams) error {
+	config, err := c.config(s.err)
+	if err != nil {
+		return err
+	}
+	a, err := app.Open(ctx, config)
+	if err != nil {
+		return err
+	}
+	c.announce(a, s.err)
+	return errors.Join(a.Serve(ctx), a.Close())
+}
+
+func (c *serveCommand) config(log io.Writer) (app.Config, error) {
+	config := app.Config{
+		Dir: c.Dir, Addr: c.Addr, Origin: c.Origin, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	var err error
+	if config.Database, err = c.url(); err != nil {
+		return config, err
+	}
+	if (c.StoreOrigin == "") != (c.StoreKey == "") {
+		return config, usage("--store-origin and --store-key belong together")
+	}
+	if c.StoreOrigin != "" {
+		keys, err := readKeys(c.StoreKey, "--store-key", dispatch.ParseKeys)
+		if err != nil {
+			return config, err
+		}
+		config.Store = &gateway.Store{Origin: c.StoreOrigin, Keys: keys}
+	}
+	return config, nil
+}
+
+// announce says what is served.
+func (c *serveCommand) announce(a *app.App, w io.Writer) {
+	status := a.Status()
+	fmt.Fprintf(w, "origin    %s\nengine    %s\nfolder    %s\nkey       %s signs the evidence\n", a.Origin(), a.Engine(), c.Dir, a.Fingerprint())
+	for _, part := range []struct {
+		name string
+		list []owner.Capability
+	}{{"channel", status.Channels}, {"target", status.Targets}, {"provider", status.Providers}} {
+		for _, x := range part.list {
+			state := "on"
+			if !x.Available {
+				state = "off: " + x.Reason
+			}
+			fmt.Fprintf(w, "%-9s %-8s %s\n", part.name, x.Name, state)
+		}
+	}
+	fmt.Fprintln(w, readyMark+a.Origin())
+}
+
+// readyMark begins the line that says where a server can be reached; the demo
+// waits for it.
+const readyMark = "countersign: ready at "

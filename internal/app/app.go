@@ -1,0 +1,165 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	spec "countersign/api"
+	"countersign/dispatch"
+	"countersign/evidence"
+	"countersign/internal/channel"
+	"countersign/internal/channel/edge"
+	"countersign/internal/channel/owner"
+	"countersign/internal/identity"
+	"countersign/internal/keys"
+	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/service/merchant"
+)
+
+const workspace = "default"
+
+// App is an open installation.
+type App struct {
+	config   Config
+	keys     *keys.Keys
+	engine   string
+	ledger   engine
+	failed   <-chan struct{}
+	listener net.Listener
+	origin   string
+	gateway  *gateway.Gateway
+	api      *edge.API
+	status   owner.Status
+}
+
+// Open opens the folder, the ledger and the listener. Nothing is answered before
+// Serve. ctx bounds the opening only.
+func Open(ctx context.Context, c Config) (_ *App, err error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &App{config: c, engine: SQLite}
+	if c.Database != "" {
+		a.engine = PostgreSQL
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err := c.checkTLS(); err != nil {
+		return nil, err
+	}
+	if a.keys, err = keys.Load(c.Dir); err != nil {
+		return nil, err
+	}
+	if a.listener, a.origin, err = Listen(c.Addr, c.Origin, c.scheme()); err != nil {
+		return nil, err
+	}
+	if err := c.apart(a.origin); err != nil {
+		return nil, err
+	}
+	if a.ledger, a.failed, err = openLedger(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := a.ledger.CheckInstallation(ctx, a.keys.Fingerprints()); err != nil {
+		return nil, err
+	}
+	a.status = status(a.engine, c.Store != nil)
+	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {
+		return nil, err
+	}
+	a.api, err = a.newAPI()
+	return a, err
+}
+
+func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gateway.Gateway, error) {
+	guardian, err := replay.NewGuardian()
+	if err != nil {
+		return nil, fmt.Errorf("app: %w", err)
+	}
+	return gateway.New(gateway.Config{
+		Ledger: l, Keys: k, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}}, Guardian: guardian,
+		Store: c.Store, Sender: dispatch.NewClient(nil), Log: c.Log, Workspace: workspace, Fault: c.Fault, Doors: c.Doors,
+	}), nil
+}
+
+// newAPI makes the API with every route.
+func (a *App) newAPI() (*edge.API, error) {
+	api, err := edge.New(edge.Config{Origin: a.origin, Title: channel.Title, Version: channel.Version, Log: a.config.Log, Ready: a.ledger.Ping})
+	if err != nil {
+		return nil, err
+	}
+	channel.Routes(api, owner.Config{
+		Gateway: a.gateway, Owners: identity.NewOwners(a.ledger, workspace, a.keys.Secret()), Keys: trusted(a.keys.EvidenceList()),
+		Specification: spec.Protocol, Status: a.status,
+	})
+	return api, nil
+}
+
+func trusted(list []keys.Public) evidence.Keys {
+	var public evidence.Keys
+	for _, p := range list {
+		public = append(public, evidence.TrustedKey{Public: p.Key, NotAfter: p.NotAfter})
+	}
+	return public
+}
+
+// Origin is the public origin.
+func (a *App) Origin() string { return a.origin }
+
+// Fingerprint is the key id of the evidence key in use.
+func (a *App) Fingerprint() string { return a.keys.Evidence().ID }
+
+// Engine is SQLite or PostgreSQL.
+func (a *App) Engine() string { return a.engine }
+
+// Status says what is on and what is off, and why.
+func (a *App) Status() owner.Status { return a.status }
+
+// Serve answers requests and settles what is due until ctx ends; then it lets
+// running requests finish. It fails when the ledger cannot go on: the process
+// has to end then, since only a new start can say what was stored.
+func (a *App) Serve(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var background sync.WaitGroup
+	defer background.Wait()
+	background.Go(func() { a.gateway.Settle(ctx) })
+	if a.failed != nil {
+		background.Go(func() {
+			select {
+			case <-a.failed:
+				stop(errLedger)
+			case <-ctx.Done():
+			}
+		})
+	}
+	server := &edge.Server{API: a.api, CertFile: a.config.TLSCert, KeyFile: a.config.TLSKey}
+	err := server.Serve(ctx, a.listener)
+	a.listener = nil // Serve has closed it
+	if cause := context.Cause(ctx); errors.Is(cause, errLedger) {
+		err = errors.Join(cause, err)
+	}
+	stop(nil)
+	return err
+}
+
+var errLedger = errors.New("the ledger cannot tell whether its last commit was stored; start again to read what is there")
+
+// Close finishes what is queued and frees ledger, folder and listener.
+func (a *App) Close() error {
+	var errs []error
+	if a.listener != nil {
+		errs = append(errs, a.listener.Close())
+	}
+	if a.ledger != nil {
+		errs = append(errs, a.ledger.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+
+	"countersign/internal/channel/edge"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/run"
+)
+
+// Config is what an installation is opened with.
+type Config struct {
+	Dir      string         // folder that Init made
+	Addr     string         // host:port to listen on; port 0 picks a free one
+	Origin   string         // public origin; "": scheme, host and port that it listens on
+	Database string         // PostgreSQL URL; "": SQLite in Dir
+	Store    *gateway.Store // the hosted store; nil: target hosted is off
+	TLSCert  string         // PEM files, both or neither
+	TLSKey   string
+	Log      *slog.Logger  // nil: nothing is logged
+	Clock    *ledger.Clock // nil: the system's
+
+	// Doors and Fault are for tests; no flag and no variable reaches them.
+	Doors run.Doors
+	Fault func(point string)
+}
+
+// ConfigError says that an installation cannot be served as configured.
+type ConfigError struct{ Reason string }
+
+func (e *ConfigError) Error() string { return e.Reason }
+
+func refuse(format string, args ...any) error { return &ConfigError{fmt.Sprintf(format, args...)} }
+
+// checkTLS reads the certificate now, so that a wrong file is not found out by
+// the first visitor.
+func (c *Config) checkTLS() error {
+	if c.TLSCert == "" && c.TLSKey == "" {
+		return nil
+	}
+	if c.TLSCert == "" || c.TLSKey == "" {
+		return refuse("--tls-cert and --tls-key belong together")
+	}
+	if _, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey); err != nil {
+		return refuse("--tls-cert and --tls-key: %v", err)
+	}
+	return nil
+}
+
+// Listen listens at addr and returns the public origin with the listener: the
+// given one, or where it listens. It refuses what other machines can reach
+// unless the origin is https. scheme is that of an origin that is not given.
+func Listen(addr, origin, scheme string) (net.Listener, string, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", refuse("--addr: want HOST:PORT, such as localhost:8420")
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, "", fmt.Errorf("--addr %s: %w", addr, err)
+	}
+	if origin == "" {
+		origin = originOf(scheme, host, l.Addr().(*net.TCPAddr).Port)
+	}
+	u, err := edge.ParseOrigin(origin)
+	switch {
+	case err != nil:
+		err = refuse("--origin: want an origin such as http://localhost:8420 or https://host, in lower case and without a path")
+	case u.Scheme != "https" && !l.Addr().(*net.TCPAddr).IP.IsLoopback():
+		err = refuse("--addr %s can be reached from other machines; that needs an https --origin", addr)
+	default:
+		return l, origin, nil
+	}
+	return nil, "", errors.Join(err, l.Close())
+}
+
+// originOf spells an origin without the scheme's default port, as browsers do.
+func originOf(scheme, host string, port int) string {
+	if port == map[string]int{"http": 80, "https": 443}[scheme] {
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		return scheme + "://" + host
+	}
+	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// apart refuses a store under our own host name: cookies ignore ports, so each
+// would be sent the other's.
+func (c *Config) apart(origin string) error {
+	if c.Store == nil {
+		return nil
+	}
+	own, err := edge.ParseOrigin(origin)
+	if err != nil {
+		return err
+	}
+	store, err := edge.ParseOrigin(c.Store.Origin)
+	if err != nil {
+		return refuse("--store-origin: want an origin such as http://127.0.0.1:8421")
+	}
+	if store.Hostname() == own.Hostname() {
+		return refuse("the store and the control plane are both at %s; give them different host names, such as 127.0.0.1 and localhost", store.Hostname())
+	}
+	return nil
+}
+
+// scheme is what it speaks itself.
+func (c *Config) scheme() string {
+	if c.TLSCert != "" {
+		return "https"
+	}
+	return "http"
+}
