@@ -32,15 +32,16 @@ const maxLines = 2000
 // it lies in (sqlite imports ledger, merchant imports service) and what
 // withinRing lists, so that siblings never meet.
 var rings = [][]string{
-	{"internal/canon", "internal/money", "api"},
-	{"evidence", "dispatch"},
+	{"internal/canon", "internal/money", "api", "internal/client"},
+	{"evidence", "dispatch", "internal/scripted"},
 	{"internal/authority", "internal/supervision/run"},
 	{
-		"internal/ledger", "internal/ledger/sqlite", "internal/ledger/postgres",
+		"internal/ledger", "internal/ledger/postgres/statement",
 		"internal/keys",
 		"internal/supervision/model/replay",
 		"internal/supervision/service", "internal/supervision/service/merchant",
 	},
+	{"internal/ledger/sqlite", "internal/ledger/postgres"},
 	{"internal/supervision/gateway", "internal/identity", "internal/audit"},
 	{"internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/channel"}, // every route together

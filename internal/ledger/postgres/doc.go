@@ -6,12 +6,12 @@
 //
 // A Change is written by one message to the server. With up to eight Changes at
 // hand each is a statement of its own; with more, two writers take groups, which
-// the same statement stores as arrays. The statement locks the subjects in key
-// order, finds the Changes of which any guard fails, and writes all parts of the
-// others: a failed guard harms no neighbour. Changes that touch the same subject,
-// idempotency key, permit or credential never share a statement, since all of it
-// sees one snapshot and both would win. When a statement fails as a whole, each
-// Change of the group is tried alone.
+// the same statement stores as arrays (package statement). It locks the subjects
+// in key order, finds the Changes of which any guard fails, and writes all parts
+// of the others: a failed guard harms no neighbour. Changes that touch the same
+// subject, idempotency key, permit or credential never share a statement, since
+// all of it sees one snapshot and both would win. When a statement fails as a
+// whole, each Change of the group is tried alone.
 //
 // Two facts cannot be checked inside the statement, because its snapshot is older
 // than the locks it waits for. Whether the workspace is frozen: Changes that must
@@ -27,7 +27,7 @@
 //
 // Sessions need to be real ones: a pooler in front of the server must not share
 // a session among clients (no transaction pooling). The sessions of the ledger
-// set synchronous_commit on. A standby can not be opened.
+// set synchronous_commit on. A standby cannot be opened.
 //
 // Watchers are woken by the commits of this process, by one coalesced NOTIFY
 // after the commits of others, and by a poll of the watched subjects twice a

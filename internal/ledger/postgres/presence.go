@@ -49,6 +49,17 @@ func (p *presence) connect(ctx context.Context) error {
 	return nil
 }
 
+// leave ends the session. When it still works the lock is freed before leave
+// returns; the server would free it a moment later.
+func (p *presence) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if !p.conn.IsClosed() {
+		_, _ = p.conn.Exec(ctx, `SELECT pg_advisory_unlock_all()`) // Close does it otherwise
+	}
+	_ = p.conn.Close(ctx)
+}
+
 // Holder names this opening as the holder of leases.
 func (l *Ledger) Holder() string { return l.presence.holder }
 
@@ -71,7 +82,7 @@ func (l *Ledger) attend(ctx context.Context) {
 			l.hear(n.Payload)
 			continue
 		}
-		_ = p.conn.Close(context.Background()) // it is broken or not wanted any more
+		p.leave()
 		for ctx.Err() == nil && p.connect(ctx) != nil {
 			select {
 			case <-ctx.Done():
@@ -79,9 +90,7 @@ func (l *Ledger) attend(ctx context.Context) {
 			}
 		}
 		if ctx.Err() != nil {
-			if !p.conn.IsClosed() {
-				_ = p.conn.Close(context.Background())
-			}
+			p.leave()
 			return
 		}
 		l.hub.Wake(l.hub.Watched()...) // for what was missed

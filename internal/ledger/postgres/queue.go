@@ -21,8 +21,7 @@ const (
 type job struct {
 	change   *ledger.Change
 	claims   []claim
-	digests  [][]byte // of the attributes of each Write
-	alone    bool     // must not share a statement with any other
+	alone    bool // must not share a statement with any other
 	answered chan ledger.Result
 }
 
@@ -188,11 +187,10 @@ func (c claims) add(list []claim) bool {
 }
 
 func newJob(c *ledger.Change) *job {
-	j := &job{change: c, answered: make(chan ledger.Result, 1), digests: make([][]byte, len(c.Writes))}
+	j := &job{change: c, answered: make(chan ledger.Result, 1)}
 	workspace := c.Scope()
 	for i := range c.Writes {
 		w := &c.Writes[i]
-		j.digests[i] = digest(w.Attributes)
 		j.claims = append(j.claims, claim{'s', w.Key, true})
 		if freezes(w.Key) {
 			j.alone = true

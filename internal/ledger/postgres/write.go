@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/internal/ledger"
+	"countersign/internal/ledger/postgres/statement"
 )
 
 // write is one writer: it takes transactions from the queue until the queue is
@@ -149,7 +150,11 @@ func cut(c *pgx.Conn) error {
 func (l *Ledger) send(ctx context.Context, c *pgx.Conn, group []*job) ([]ledger.Result, error) {
 	var batch pgx.Batch
 	locks := l.queueLocks(&batch, group)
-	sql, args := compile(group, l.options.Clock.Offset())
+	changes := make([]*ledger.Change, len(group))
+	for i, j := range group {
+		changes[i] = j.change
+	}
+	sql, args := statement.Compile(changes, l.options.Clock.Offset())
 	batch.Queue(sql, args...)
 	answer := c.SendBatch(ctx, &batch) // one implicit transaction: everything up to one Sync
 	if err := l.fault(afterSend); err != nil {
@@ -171,7 +176,7 @@ func (l *Ledger) send(ctx context.Context, c *pgx.Conn, group []*job) ([]ledger.
 	var change, rank, number int
 	_, err = pgx.ForEachRow(rows, []any{&change, &rank, &number}, func() error {
 		if results[change].Outcome == ledger.Stored { // the lowest rank comes first
-			results[change] = refusal(group[change].change, rank, number)
+			results[change] = statement.Refusal(group[change].change, rank, number)
 		}
 		return nil
 	})
@@ -180,22 +185,6 @@ func (l *Ledger) send(ctx context.Context, c *pgx.Conn, group []*job) ([]ledger.
 		return nil, err
 	}
 	return results, l.fault(afterCommit)
-}
-
-// refusal is the answer for a row of bad.
-func refusal(c *ledger.Change, rank, number int) ledger.Result {
-	if rank == outOfSequence {
-		w := &c.Writes[number]
-		return notStored(fmt.Errorf("%w: sequence %d does not follow the head of %s", ledger.ErrInvalid, w.Events[0].Sequence, w.Key))
-	}
-	r := ledger.Result{Outcome: ledger.Conflict, Which: ranks[rank]}
-	switch r.Which {
-	case ledger.OnSubject:
-		r.On = c.Writes[number].Key
-	case ledger.OnGuard:
-		r.On = c.Guards[number].Key
-	}
-	return r
 }
 
 // queueLocks queues the locks that must be held before the statement's snapshot

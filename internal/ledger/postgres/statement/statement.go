@@ -1,4 +1,24 @@
-package postgres
+// Package statement writes the SQL that stores a group of Changes: one statement
+// for all of them, see [Compile]. It touches no database.
+//
+// The statement is one WITH. Its parts, each there only when some Change of the
+// group has use for it:
+//
+//	held      locks the subjects to write, in key order, and reads them
+//	watched   locks the subjects of read guards against writers
+//	records, fates, issued   what must not exist yet
+//	bad       the Changes that must not be stored: number, rank of the guard, which
+//	others    insert or update, each only for Changes that are not bad
+//
+// It returns bad. A row that another transaction inserts after the statement's
+// snapshot is not seen by bad; then a primary key refuses the whole statement,
+// which has to be tried again. All of a statement sees one snapshot: two Changes
+// of a group must not share a subject that one of them writes, an idempotency
+// key, a permit or a credential, or both would win.
+//
+// "change NOT IN (SELECT change FROM bad)" is evaluated through a hash table
+// built once, so that the joins stay by key.
+package statement
 
 import (
 	"cmp"
@@ -13,23 +33,7 @@ import (
 	"countersign/internal/ledger"
 )
 
-// The statement of a group is one WITH. Its parts, each there only when some
-// Change of the group has use for it:
-//
-//	held      locks the subjects to write, in key order, and reads them
-//	watched   locks the subjects of read guards against writers
-//	records, fates, issued   what must not exist yet
-//	bad       the Changes that must not be stored: number, rank of the guard, which
-//	others    insert or update, each only for Changes that are not bad
-//
-// It returns bad. A row that another transaction inserts after the statement's
-// snapshot is not seen by bad; then a primary key refuses the whole statement,
-// which is tried again.
-//
-// "change NOT IN (SELECT change FROM bad)" is evaluated through a hash table
-// built once, so that the joins stay by key.
-
-// rank orders the guards: of several that fail, the lowest answers.
+// ranks orders the guards: of several that fail, the lowest answers.
 var ranks = []ledger.Which{
 	ledger.OnFreeze, ledger.OnExpiry, ledger.OnSubject, ledger.OnGuard, ledger.OnRecord, ledger.OnPermit, ledger.OnCredential,
 }
@@ -39,6 +43,23 @@ func rank(which ledger.Which) int { return slices.Index(ranks, which) }
 // outOfSequence is the rank of events whose sequence does not follow the head
 // that was read and found: a fault of the caller that only the row can show.
 var outOfSequence = len(ranks)
+
+// Refusal is the answer of a Change for its first row.
+func Refusal(c *ledger.Change, rank, number int) ledger.Result {
+	if rank == outOfSequence {
+		w := &c.Writes[number]
+		return ledger.Result{Outcome: ledger.NotStored, Cause: fmt.Errorf("%w: sequence %d does not follow the head of %s",
+			ledger.ErrInvalid, w.Events[0].Sequence, w.Key)}
+	}
+	r := ledger.Result{Outcome: ledger.Conflict, Which: ranks[rank]}
+	switch r.Which {
+	case ledger.OnSubject:
+		r.On = c.Writes[number].Key
+	case ledger.OnGuard:
+		r.On = c.Guards[number].Key
+	}
+	return r
+}
 
 const notBad = `change NOT IN (SELECT change FROM bad)`
 
@@ -79,9 +100,11 @@ func (s *statement) fail(rank int, number, from string) {
 	s.bad = append(s.bad, fmt.Sprintf("SELECT change, %d, %s FROM %s", rank, number, from))
 }
 
-// compile makes the statement of a group. offset is what the ledger's clock adds
-// to the server's.
-func compile(group []*job, offset time.Duration) (sql string, args []any) {
+// Compile makes the statement of a group. The Changes are valid
+// ([ledger.Change.Validate]); offset is what the ledger's clock adds to the
+// server's. Every row of the answer is change, rank and number, ordered, for
+// [Refusal]; a Change without a row is stored.
+func Compile(group []*ledger.Change, offset time.Duration) (sql string, args []any) {
 	var s statement
 	s.subjects(group)
 	s.readGuards(group)
@@ -118,11 +141,11 @@ func inKeyOrder[T any](list []place[T], key func(*T) ledger.Key) {
 
 // subjects locks, compares and writes the subjects. In the arrays 0 stands for
 // no event, -1 for no time.
-func (s *statement) subjects(group []*job) {
+func (s *statement) subjects(group []*ledger.Change) {
 	var list []place[ledger.Write]
-	for c, j := range group {
-		for n := range j.change.Writes {
-			list = append(list, place[ledger.Write]{int32(c), int32(n), &j.change.Writes[n]})
+	for g, c := range group {
+		for n := range c.Writes {
+			list = append(list, place[ledger.Write]{int32(g), int32(n), &c.Writes[n]})
 		}
 	}
 	if len(list) == 0 {
@@ -139,7 +162,7 @@ func (s *statement) subjects(group []*job) {
 		w := p.item
 		change[i], number[i], item[i] = p.change, p.number, itemNumber(p.change, p.number)
 		workspace[i], kind[i], id[i] = w.Workspace, w.Kind, w.ID
-		revision[i], head[i], state[i], digests[i] = w.Revision, w.Head, w.State, group[p.change].digests[p.number]
+		revision[i], head[i], state[i], digests[i] = w.Revision, w.Head, w.State, digest(w.Attributes)
 		due[i], updated[i] = milliseconds(w.Due), -1
 		if len(w.Events) > 0 {
 			e := &w.Events[len(w.Events)-1]
@@ -206,11 +229,11 @@ func newest(c *ledger.Change) (ms int64) {
 	return ms
 }
 
-func (s *statement) readGuards(group []*job) {
+func (s *statement) readGuards(group []*ledger.Change) {
 	var list []place[ledger.Guard]
-	for c, j := range group {
-		for n := range j.change.Guards {
-			list = append(list, place[ledger.Guard]{int32(c), int32(n), &j.change.Guards[n]})
+	for g, c := range group {
+		for n := range c.Guards {
+			list = append(list, place[ledger.Guard]{int32(g), int32(n), &c.Guards[n]})
 		}
 	}
 	if len(list) == 0 {
@@ -236,18 +259,18 @@ LEFT JOIN LATERAL (
 
 // limits compares NotAfter with the time once all row locks are held. The time
 // of a transaction is never before the newest event of the Change.
-func (s *statement) limits(group []*job, offset time.Duration) {
+func (s *statement) limits(group []*ledger.Change, offset time.Duration) {
 	var change []int32
 	var at []time.Time
-	for c, j := range group {
-		limit := j.change.NotAfter
+	for g, c := range group {
+		limit := c.NotAfter
 		if limit.IsZero() {
 			continue
 		}
-		if newest(j.change) >= limit.UnixMilli() {
+		if newest(c) >= limit.UnixMilli() {
 			limit = time.UnixMilli(0) // passed, whatever the clock says
 		}
-		change, at = append(change, int32(c)), append(at, limit.Add(-offset))
+		change, at = append(change, int32(g)), append(at, limit.Add(-offset))
 	}
 	if len(change) == 0 {
 		return
@@ -262,12 +285,12 @@ func (s *statement) limits(group []*job, offset time.Duration) {
 }
 
 // freeze is right only under the lock that precedes the statement.
-func (s *statement) freeze(group []*job) {
+func (s *statement) freeze(group []*ledger.Change) {
 	var change []int32
 	var workspace []string
-	for c, j := range group {
-		if j.change.Freezable {
-			change, workspace = append(change, int32(c)), append(workspace, j.change.Scope())
+	for g, c := range group {
+		if c.Freezable {
+			change, workspace = append(change, int32(g)), append(workspace, c.Scope())
 		}
 	}
 	if len(change) == 0 {
@@ -278,13 +301,13 @@ WHERE EXISTS (SELECT FROM attributes a WHERE a.workspace = f.workspace AND a.kin
   AND a.id = f.workspace AND a.name = '`+ledger.AttributeFrozen+`')`)
 }
 
-func (s *statement) records(group []*job) {
+func (s *statement) records(group []*ledger.Change) {
 	var change []int32
 	var sequence []int64
 	var workspace, principal, key, fingerprint, kind, id, object []string
-	for c, j := range group {
-		if r := j.change.Record; r != nil {
-			change, sequence = append(change, int32(c)), append(sequence, r.Sequence)
+	for g, c := range group {
+		if r := c.Record; r != nil {
+			change, sequence = append(change, int32(g)), append(sequence, r.Sequence)
 			workspace, principal, key = append(workspace, r.Workspace), append(principal, r.Principal), append(key, r.Key)
 			fingerprint, object = append(fingerprint, r.Fingerprint), append(object, r.Object)
 			kind, id = append(kind, r.Subject.Kind), append(id, r.Subject.ID)
@@ -303,12 +326,12 @@ INSERT INTO idempotency (workspace, principal, key, fingerprint, subject_kind, s
 SELECT workspace, principal, key, fingerprint, kind, id, object, sequence FROM records WHERE `+notBad+`)`)
 }
 
-func (s *statement) fates(group []*job) {
+func (s *statement) fates(group []*ledger.Change) {
 	var change []int32
 	var workspace, permit, kind, id, fate, cause, execution []string
-	for c, j := range group {
-		for _, f := range j.change.Fates {
-			change, workspace, permit = append(change, int32(c)), append(workspace, f.Workspace), append(permit, f.PermitID)
+	for g, c := range group {
+		for _, f := range c.Fates {
+			change, workspace, permit = append(change, int32(g)), append(workspace, f.Workspace), append(permit, f.PermitID)
 			kind, id = append(kind, f.Subject.Kind), append(id, f.Subject.ID)
 			fate, cause, execution = append(fate, f.Fate), append(cause, f.Cause), append(execution, f.Execution)
 		}
@@ -326,18 +349,18 @@ INSERT INTO spent_permits (workspace, permit, subject_kind, subject_id, fate, ca
 SELECT workspace, permit, kind, id, fate, cause, execution FROM fates WHERE `+notBad+`)`)
 }
 
-func (s *statement) credentials(group []*job) {
+func (s *statement) credentials(group []*ledger.Change) {
 	var change, revokedBy []int32
 	var workspace, hash, kind, subject, origin, revokedIn, revoked []string
 	var generation, expires []int64
-	for c, j := range group {
-		for _, k := range j.change.Credentials {
-			change, workspace, hash = append(change, int32(c)), append(workspace, k.Workspace), append(hash, k.Hash)
+	for g, c := range group {
+		for _, k := range c.Credentials {
+			change, workspace, hash = append(change, int32(g)), append(workspace, k.Workspace), append(hash, k.Hash)
 			kind, subject, origin = append(kind, k.Kind), append(subject, k.Subject), append(origin, k.Origin)
 			generation, expires = append(generation, k.Generation), append(expires, k.ExpiresAt.UnixMilli())
 		}
-		for _, h := range j.change.Revoke {
-			revokedBy, revokedIn, revoked = append(revokedBy, int32(c)), append(revokedIn, j.change.Scope()), append(revoked, h)
+		for _, h := range c.Revoke {
+			revokedBy, revokedIn, revoked = append(revokedBy, int32(g)), append(revokedIn, c.Scope()), append(revoked, h)
 		}
 	}
 	if len(change) > 0 {
@@ -357,17 +380,17 @@ WHERE o.workspace = r.workspace AND o.hash = r.hash AND r.`+notBad+`)`)
 	}
 }
 
-func (s *statement) events(group []*job) {
+func (s *statement) events(group []*ledger.Change) {
 	var change []int32
 	var sequence []int64
 	var data [][]byte
 	var workspace, kind, subject, id, types, timestamp, previous, hash, signature, keyID []string
-	for c, j := range group {
-		for i := range j.change.Writes {
-			w := &j.change.Writes[i]
+	for g, c := range group {
+		for i := range c.Writes {
+			w := &c.Writes[i]
 			for n := range w.Events {
 				e := &w.Events[n]
-				change, sequence, data = append(change, int32(c)), append(sequence, e.Sequence), append(data, e.Data)
+				change, sequence, data = append(change, int32(g)), append(sequence, e.Sequence), append(data, e.Data)
 				workspace, kind, subject = append(workspace, w.Workspace), append(kind, w.Kind), append(subject, w.ID)
 				id, types, timestamp = append(id, e.ID), append(types, e.Type), append(timestamp, e.Timestamp)
 				previous, hash = append(previous, e.PreviousHash), append(hash, e.Hash)
@@ -389,16 +412,16 @@ WHERE `+notBad+`)`)
 }
 
 // attributes replaces those of a subject when their digest differs.
-func (s *statement) attributes(group []*job) {
+func (s *statement) attributes(group []*ledger.Change) {
 	var item []int32
 	var workspace, kind, id, name, value []string
 	updates := false
-	for c, j := range group {
-		for n := range j.change.Writes {
-			w := &j.change.Writes[n]
+	for g, c := range group {
+		for n := range c.Writes {
+			w := &c.Writes[n]
 			updates = updates || w.Revision > 0
 			for _, a := range w.Attributes {
-				item = append(item, itemNumber(int32(c), int32(n)))
+				item = append(item, itemNumber(int32(g), int32(n)))
 				workspace, kind, id = append(workspace, w.Workspace), append(kind, w.Kind), append(id, w.ID)
 				name, value = append(name, a.Name), append(value, a.Value)
 			}
@@ -441,15 +464,15 @@ func digest(attributes []ledger.Attribute) []byte {
 	return sum[:16]
 }
 
-func (s *statement) texts(group []*job) {
+func (s *statement) texts(group []*ledger.Change) {
 	var change []int32
 	var workspace, kind, subject, commitment []string
 	var salt, text [][]byte
-	for c, j := range group {
-		for i := range j.change.Writes {
-			w := &j.change.Writes[i]
+	for g, c := range group {
+		for i := range c.Writes {
+			w := &c.Writes[i]
 			for _, t := range w.Texts {
-				change, workspace, kind = append(change, int32(c)), append(workspace, w.Workspace), append(kind, w.Kind)
+				change, workspace, kind = append(change, int32(g)), append(workspace, w.Workspace), append(kind, w.Kind)
 				subject, commitment = append(subject, w.ID), append(commitment, t.Commitment)
 				salt, text = append(salt, t.Salt), append(text, []byte(t.Text))
 			}
@@ -467,20 +490,20 @@ FROM `+s.input("t", []string{
 WHERE `+notBad+` ON CONFLICT DO NOTHING)`)
 }
 
-func (s *statement) sealed(group []*job) {
+func (s *statement) sealed(group []*ledger.Change) {
 	var change, goneBy []int32
 	var workspace, kind, subject, name, goneIn, goneKind, goneOf, gone []string
 	var bytes [][]byte
-	for c, j := range group {
-		for i := range j.change.Writes {
-			w := &j.change.Writes[i]
+	for g, c := range group {
+		for i := range c.Writes {
+			w := &c.Writes[i]
 			for _, v := range w.Sealed {
 				if v.Bytes == nil {
-					goneBy, goneIn, goneKind = append(goneBy, int32(c)), append(goneIn, w.Workspace), append(goneKind, w.Kind)
+					goneBy, goneIn, goneKind = append(goneBy, int32(g)), append(goneIn, w.Workspace), append(goneKind, w.Kind)
 					goneOf, gone = append(goneOf, w.ID), append(gone, v.Name)
 					continue
 				}
-				change, workspace, kind = append(change, int32(c)), append(workspace, w.Workspace), append(kind, w.Kind)
+				change, workspace, kind = append(change, int32(g)), append(workspace, w.Workspace), append(kind, w.Kind)
 				subject, name, bytes = append(subject, w.ID), append(name, v.Name), append(bytes, v.Bytes)
 			}
 		}
