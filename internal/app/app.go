@@ -91,7 +91,7 @@ func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gatew
 
 // newAPI makes the API with every route.
 func (a *App) newAPI() (*edge.API, error) {
-	api, err := edge.New(edge.Config{Origin: a.origin, Title: channel.Title, Version: channel.Version, Log: a.config.Log, Ready: a.ledger.Ping})
+	api, err := edge.New(edge.Config{Origin: a.origin, Title: channel.Title, Version: channel.Version, Log: a.config.Log, Ready: a.ledger.Ping, Unavailable: passes})
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +100,11 @@ func (a *App) newAPI() (*edge.API, error) {
 		Specification: spec.Protocol, Status: a.status,
 	})
 	return api, nil
+}
+
+// passes recognizes failures of the ledger that a caller may try again.
+func passes(err error) bool {
+	return errors.Is(err, gateway.ErrUnavailable) || errors.Is(err, gateway.ErrUnknown)
 }
 
 func trusted(list []keys.Public) evidence.Keys {
