@@ -193,7 +193,7 @@ func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit
 		return answer{}, err
 	}
 	g.Fault("session-intent")
-	return g.send(ctx, s, p, r, run.SendWindow), nil
+	return g.send(ctx, s, p, r, g.sendWindow()), nil
 }
 
 func first(errs ...error) error {

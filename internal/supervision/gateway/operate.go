@@ -447,10 +447,17 @@ func (g *Gateway) withhold(ctx context.Context, c *claim) (bool, error) {
 	if reason := g.lapsed(a, c); reason != "" {
 		return true, g.void(ctx, c, "recheck", reason)
 	}
-	if c.window = run.SendWindow - a.Now().Sub(c.claimedAt); c.window <= 0 {
+	if c.window = g.sendWindow() - a.Now().Sub(c.claimedAt); c.window <= 0 {
 		return true, g.void(ctx, c, "late", authority.ExecutionNotApplied)
 	}
 	return false, nil
+}
+
+func (g *Gateway) sendWindow() time.Duration {
+	if g.Doors.Window {
+		return run.DispatchLife
+	}
+	return run.SendWindow
 }
 
 // lapsed returns why the authority of a claimed execution no longer holds, or "".
