@@ -27,6 +27,13 @@ const modulePath = "countersign"
 // maxLines is the most non-test lines a package may have.
 const maxLines = 2000
 
+// oversize packages are over the bound and may not grow: decision 7 says how
+// each comes back under it. A package that is no longer over it must leave.
+var oversize = map[string]int{
+	"internal/supervision/run":     3300,
+	"internal/supervision/gateway": 2150,
+}
+
 // rings is the import order, from the inside out. A package may import every
 // package of an inner ring. Inside its own ring it may import only the package
 // it lies in (sqlite imports ledger, merchant imports service) and what
@@ -379,10 +386,17 @@ func testSupport(p pkg) (found []string) {
 }
 
 func oversized(p pkg) []string {
-	if p.lines <= maxLines || slices.Contains(support, p.path) {
+	if slices.Contains(support, p.path) {
 		return nil
 	}
-	return []string{fmt.Sprintf("has %d non-test lines, at most %d are allowed", p.lines, maxLines)}
+	limit, over := oversize[p.path]
+	switch {
+	case over && p.lines <= maxLines:
+		return []string{"is no longer oversize: take it out of the list"}
+	case over && p.lines > limit, !over && p.lines > maxLines:
+		return []string{fmt.Sprintf("has %d non-test lines, at most %d are allowed", p.lines, max(limit, maxLines))}
+	}
+	return nil
 }
 
 // ring returns the ring of a package, counted from the inside, or -1.
