@@ -358,8 +358,10 @@ func TestOneCheckAlone(t *testing.T) {
 func TestEveryByte(t *testing.T) {
 	older, newer := newKey(t), newKey(t)
 	keys := trust(older, newer)
-	c := manyShapes(t, run, older, newer)
-	c.events = c.events[:6] // both keys and all texts
+	c := &chain{subject: subject(run)}
+	c.add(t, older, start, "run.created", map[string]any{"subject": c.subject, "task": c.text("café \"1\"\n")})
+	c.add(t, newer, start, "b", map[string]any{"erased": evidence.NewText([16]byte{9}, "gone").Commit(), "list": []any{-12, nil, true, "\x01\\"}})
+	c.add(t, newer, start, "c", map[string]any{})
 	export := c.export(t, newer, start.Add(time.Hour))
 	// found returns the checks that fail, or "refused".
 	found := func(damaged []byte) (by []evidence.Check) {

@@ -224,8 +224,12 @@ func TestVerifyEnds(t *testing.T) {
 	if calls != 3 {
 		t.Errorf("Each was called %d times", calls)
 	}
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines before, %d after", before, after)
+	// A goroutine that has told of its end may take a moment to be gone.
+	for tries := 0; runtime.NumGoroutine() > before; tries++ {
+		if tries == 1_000_000 {
+			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
+		}
+		runtime.Gosched()
 	}
 	// A reader that gives one byte at a time makes no difference.
 	small := many(t, 3, key).export(t, key, start)
@@ -284,7 +288,7 @@ func TestVerifyIsFlat(t *testing.T) {
 		var high uint64
 		n := 0
 		_, err := evidence.Verify(io.MultiReader(readers...), trust(key), evidence.Options{Each: func(evidence.Event) error {
-			if n++; n%500 == 0 {
+			if n++; n%250 == 0 {
 				var m runtime.MemStats
 				runtime.GC()
 				runtime.ReadMemStats(&m)
@@ -297,8 +301,8 @@ func TestVerifyIsFlat(t *testing.T) {
 		}
 		return high
 	}
-	few, lots := peak(1_000), peak(6_000)
-	if lots > few+2<<20 {
-		t.Errorf("1,000 events: %d bytes live, 6,000 events: %d", few, lots)
+	few, lots := peak(500), peak(3_000)
+	if lots > few+3<<19 {
+		t.Errorf("500 events: %d bytes live, 3,000 events: %d", few, lots)
 	}
 }
