@@ -42,11 +42,17 @@ func TestPurchase(t *testing.T) {
 				if s.Position() != step.position || s.StateRevision != step.revision || s.DocumentEpoch != 1 || s.Outcome() != "active" {
 					t.Errorf("before %s: position %s, revision %d, epoch %d, outcome %s", step.entry, s.Position(), s.StateRevision, s.DocumentEpoch, s.Outcome())
 				}
+				if hasOrder := s.OrderID != nil; hasOrder != (c.target == TargetHosted && step.entry == "order") {
+					t.Errorf("before %s the order is %v", step.entry, s.OrderID)
+				}
 				n := len(w.events)
 				w.after(time.Second).cycle(step.entry)
 				w.emitted(n, slices.Concat(turn, step.verified, step.ends)...)
 			}
 			s := w.status(StatusCompleted)
+			if (s.OrderID != nil) != (c.target == TargetHosted) {
+				t.Errorf("the last read leaves the order %v", s.OrderID) // it has none of its own
+			}
 			if s.Outcome() != "completed" || s.Position() != "done" || !s.Committed || s.Stop != nil || s.Lease != nil {
 				t.Errorf("completed state %+v", s)
 			}

@@ -146,9 +146,6 @@ func (p *parser) fail(at, want string) {
 }
 
 func (p *parser) decode(at string, raw []byte, v any, want string) bool {
-	if p.err != nil {
-		return false
-	}
 	if raw == nil || string(raw) == "null" {
 		p.fail(at, want)
 		return false

@@ -131,7 +131,7 @@ func TestEveryMemberIsRequired(t *testing.T) {
 			if detail != "" {
 				t.Errorf("without %s: %s", path, detail)
 			}
-		} else if !strings.Contains(detail, name) {
+		} else if !strings.Contains(detail, `member "`+name+`" is missing`) {
 			t.Errorf("without %s: %q does not name it", path, detail)
 		}
 		for _, wrong := range []any{nil, 7, true, []any{1}, map[string]any{"x": 1}, ""} {
@@ -322,6 +322,19 @@ func TestMalformedBodies(t *testing.T) {
 	} {
 		if malformed(t, []byte(raw)) == "" {
 			t.Errorf("%s was accepted", name)
+		}
+	}
+	for raw, want := range map[string]string{
+		"[]":               "the body: want an object (wrong type)",
+		good[:len(good)-1]: "the body: want an object (the text ends early",
+		strings.Replace(good, `"uncertainties":[`, `"uncertainties":7,"x":[`, 1):        "the body: there is an unknown member",
+		strings.Replace(good, `"summary":"next step"`, `"summary":7`, 1):                "/justification/summary: want a string of 1 to 2000 characters",
+		strings.Replace(good, `"justification":{`, `"justification":[],"x":{`, 1):       "the body: there is an unknown member",
+		strings.Replace(good, `"kind":"click"`, `"kind":"submit"`, 1):                   "/candidates/1/action/kind: want one of navigate",
+		strings.Replace(good, `{"evidenceRefs":["obs"],"summary":"next step"}`, `7`, 1): "/justification: want an object",
+	} {
+		if detail := malformed(t, []byte(raw)); !strings.HasPrefix(detail, want) {
+			t.Errorf("%q, want %q", detail, want)
 		}
 	}
 	if detail := malformed(t, []byte("  \n"+good+"\t ")); detail != "" {

@@ -299,9 +299,10 @@ func (s *State) Outcome() string {
 func (s *State) Due() time.Time {
 	var due evidence.Time
 	at := func(t evidence.Time) {
-		if due == 0 || t < due {
+		if due == 0 {
 			due = t
 		}
+		due = min(due, t)
 	}
 	if s.Lease != nil {
 		at(s.Lease.Until)
