@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"countersign/internal/client"
+	"countersign/internal/scripted"
 )
 
 type agentCommand struct {
@@ -35,9 +38,12 @@ func (c *agentCommand) Run(ctx context.Context, s streams) error {
 	out := newTimeline(s.out, c.JSON)
 	out.say("This is a scripted agent: it follows the script %q and no model decides anything.\n", c.Script)
 	out.head()
-	a := &scripted{consumer: consumer{origin: strings.TrimSuffix(c.Origin, "/"), token: token, http: newHTTPClient()}, out: out}
-	err = a.play(ctx, scripts[c.Script])
-	if unreached := errors.Is(err, errLost) && out.steps == 0; err != nil && !unreached && ctx.Err() == nil {
+	a := &scripted.Agent{
+		Consumer: client.Consumer{Origin: strings.TrimSuffix(c.Origin, "/"), Token: token, HTTP: client.New()},
+		Record:   out.add,
+	}
+	err = a.Play(ctx, c.Script)
+	if unreached := errors.Is(err, client.ErrUnanswered) && out.steps == 0; err != nil && !unreached && ctx.Err() == nil {
 		err = differs("agent: %w", err)
 	}
 	return errors.Join(err, out.err)

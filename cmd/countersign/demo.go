@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"countersign/internal/app"
+	"countersign/internal/client"
 	"countersign/internal/keys"
+	"countersign/internal/scripted"
 	"countersign/internal/supervision/run"
 )
 
@@ -42,7 +44,7 @@ type demo struct {
 	logs  map[string]*os.File
 	store *child
 	plane *child
-	owner ownerClient
+	owner client.Owner
 }
 
 const (
@@ -166,7 +168,7 @@ func (d *demo) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.owner = ownerClient{origin: origin, http: newHTTPClient()}
+	d.owner = client.Owner{Origin: origin, HTTP: client.New()}
 	d.out.say("countersign demo\n  control plane  %s  SQLite in %s\n  storefront     %s  another process with another key and another host name\n  logs           %s", origin, control, shopOrigin, d.path("*.log"))
 	return nil
 }
@@ -185,15 +187,15 @@ func (d *demo) child(name string, env []string, args ...string) (*child, error) 
 }
 
 // step records what somebody other than the agent did.
-func (d *demo) step(actor, what, verdict string, r reply) {
-	d.out.add(entry{Time: now(), Actor: actor, Action: what, Verdict: verdict, ReasonCode: orNull[string]{r.reason}, Status: orNull[int]{r.status}, Ms: r.ms})
+func (d *demo) step(actor, what, verdict string, r client.Reply) {
+	d.out.add(scripted.Entry{Time: scripted.Now(), Actor: actor, Action: what, Verdict: verdict, ReasonCode: r.Reason, Status: r.Status, Ms: r.Ms})
 }
 
 // did records an owner's request.
-func (d *demo) did(what string, r reply, err error) error {
-	verdict := verdictOK
+func (d *demo) did(what string, r client.Reply, err error) error {
+	verdict := scripted.OK
 	if err != nil {
-		verdict = verdictFailed
+		verdict = scripted.Failed
 	}
 	d.step(ownerActor, what, verdict, r)
 	if err != nil {
@@ -207,19 +209,19 @@ func (d *demo) signIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := d.owner.signIn(ctx, secret)
+	r, err := d.owner.SignIn(ctx, secret)
 	return d.did("sign in", r, err)
 }
 
 // create makes a run and issues its token.
-func (d *demo) create(ctx context.Context) (string, issued, error) {
-	id, r, err := d.owner.createRun(ctx, map[string]string{
+func (d *demo) create(ctx context.Context) (string, client.Session, error) {
+	id, r, err := d.owner.CreateRun(ctx, map[string]string{
 		"service": "merchant", "target": "hosted", "channel": "http", "mode": "bounded", "budgetCents": "13700", "instruction": demoInstruction,
 	})
 	if err := d.did("create a run, at most $137.00", r, err); err != nil {
-		return "", issued{}, err
+		return "", client.Session{}, err
 	}
-	session, r, err := d.owner.issueToken(ctx, id)
+	session, r, err := d.owner.IssueToken(ctx, id)
 	return id, session, d.did("issue the run's token", r, err)
 }
 
@@ -254,7 +256,7 @@ func (d *demo) follow(ctx context.Context, c *child, script string) error {
 	defer ended()
 	lines := bufio.NewScanner(read)
 	for lines.Scan() {
-		var e entry
+		var e scripted.Entry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			_ = c.cmd.Process.Kill() // it may have ended just now
 			return differs("demo: the agent wrote what is no entry: %w", err)
@@ -273,11 +275,11 @@ func (d *demo) follow(ctx context.Context, c *child, script string) error {
 
 // export writes a run's evidence to a file of the folder.
 func (d *demo) export(ctx context.Context, runID, name string) error {
-	r, err := d.owner.export(ctx, runID)
+	r, err := d.owner.Export(ctx, runID)
 	if err := d.did("export "+name, r, err); err != nil {
 		return err
 	}
-	return replaceFile(d.path(name), r.body)
+	return replaceFile(d.path(name), r.Body)
 }
 
 // replaceFile puts content at path; whoever opens it finds the old file or the
@@ -312,9 +314,9 @@ func (d *demo) verify(name, status string) (string, error) {
 	good := report.OK() && report.Lawfulness.Status == status
 	verdict := "verified"
 	if !good {
-		verdict = verdictFailed
+		verdict = scripted.Failed
 	}
-	d.step(verifierActor, "verify "+name, verdict, reply{ms: time.Since(start).Milliseconds()})
+	d.step(verifierActor, "verify "+name, verdict, client.Reply{Ms: time.Since(start).Milliseconds()})
 	var text strings.Builder
 	err = report.Print(&text, "\n"+d.path(name))
 	if !good {

@@ -68,7 +68,7 @@ func (c *serveCommand) config(log io.Writer) (app.Config, error) {
 // announce says what is served.
 func (c *serveCommand) announce(a *app.App, w io.Writer) {
 	status := a.Status()
-	fmt.Fprintf(w, "origin    %s\nengine    %s\nfolder    %s\nkey       %s signs the evidence\n", a.Origin(), a.Engine(), c.Dir, a.Fingerprint())
+	fmt.Fprintf(w, "origin    %s\naddress   %s\nengine    %s\nfolder    %s\nkey       %s signs the evidence\n", a.Origin(), a.Addr(), a.Engine(), c.Dir, a.Fingerprint())
 	for _, part := range []struct {
 		name string
 		list []owner.Capability

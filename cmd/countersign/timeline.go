@@ -9,35 +9,9 @@ import (
 	"time"
 
 	"github.com/mattn/go-isatty"
+
+	"countersign/internal/scripted"
 )
-
-// entry is one line of a timeline: who did what, and what came of it. The texts
-// that do not apply are null in JSON, and so is a status of 0.
-type entry struct {
-	Time       string         `json:"time"`
-	Step       int            `json:"step"`
-	Actor      string         `json:"actor"`
-	Action     string         `json:"action"`
-	Verdict    string         `json:"verdict"`
-	ReasonCode orNull[string] `json:"reasonCode"`
-	Status     orNull[int]    `json:"status"` // HTTP status as received
-	PermitID   orNull[string] `json:"permitId"`
-	ReceiptID  orNull[string] `json:"receiptId"` // of the execution.receipt event
-	Ms         int64          `json:"ms"`
-}
-
-// orNull is null in JSON when it is the zero value.
-type orNull[T comparable] struct{ V T }
-
-func (o orNull[T]) MarshalJSON() ([]byte, error) {
-	var zero T
-	if o.V == zero {
-		return []byte("null"), nil
-	}
-	return json.Marshal(o.V)
-}
-
-func (o *orNull[T]) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &o.V) }
 
 // timeline writes entries as they happen and numbers them.
 type timeline struct {
@@ -87,34 +61,23 @@ func (t *timeline) head() {
 }
 
 // add writes an entry under the next number.
-func (t *timeline) add(e entry) {
+func (t *timeline) add(e scripted.Entry) {
 	t.steps++
 	e.Step = t.steps
 	if t.json {
 		t.object(e)
 		return
 	}
-	reason := e.ReasonCode.V
-	if e.Status.V != 0 {
-		reason = strings.TrimSpace(fmt.Sprintf("%d %s", e.Status.V, reason))
+	reason := e.ReasonCode
+	if e.Status != 0 {
+		reason = strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, reason))
 	}
 	clock := e.Time
 	if at, err := time.Parse(time.RFC3339, e.Time); err == nil {
 		clock = at.Local().Format(time.TimeOnly)
 	}
-	t.write(row, clock, e.Actor, e.Action, t.paint(e.Verdict), or(reason, "-"), short(e.PermitID.V), short(e.ReceiptID.V), fmt.Sprint(e.Ms))
+	t.write(row, clock, e.Actor, e.Action, t.paint(e.Verdict), or(reason, "-"), short(e.PermitID), short(e.ReceiptID), fmt.Sprint(e.Ms))
 }
-
-// now is the time of an entry.
-func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// Verdicts of an entry beside those of a decision and the states of an execution.
-const (
-	verdictOK         = "ok"
-	verdictRefused    = "refused"     // as it must be
-	verdictNotRefused = "NOT REFUSED" // what must have been refused was not, or not so
-	verdictFailed     = "FAILED"
-)
 
 const verdictWidth = 11
 
@@ -125,9 +88,9 @@ func pad(verdict string) string { return fmt.Sprintf("%-*s", verdictWidth, verdi
 func (t *timeline) paint(verdict string) string {
 	colour := "32"
 	switch verdict {
-	case verdictRefused, "PAUSE", "TERMINATE", "paused":
+	case scripted.Refused, "PAUSE", "TERMINATE", "paused":
 		colour = "33"
-	case verdictNotRefused, verdictFailed:
+	case scripted.NotRefused, scripted.Failed:
 		colour = "31;1"
 	}
 	if !t.colour {

@@ -31,6 +31,7 @@ type App struct {
 	ledger   engine
 	failed   <-chan struct{}
 	listener net.Listener
+	addr     string
 	origin   string
 	gateway  *gateway.Gateway
 	api      *edge.API
@@ -61,6 +62,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if a.listener, a.origin, err = Listen(c.Addr, c.Origin, c.scheme()); err != nil {
 		return nil, err
 	}
+	a.addr = a.listener.Addr().String()
 	if err := c.apart(a.origin); err != nil {
 		return nil, err
 	}
@@ -117,6 +119,9 @@ func trusted(list []keys.Public) evidence.Keys {
 
 // Origin is the public origin.
 func (a *App) Origin() string { return a.origin }
+
+// Addr is the address it listens at.
+func (a *App) Addr() string { return a.addr }
 
 // Fingerprint is the key id of the evidence key in use.
 func (a *App) Fingerprint() string { return a.keys.Evidence().ID }

@@ -1,4 +1,4 @@
-package main
+package scripted
 
 import (
 	"bytes"
@@ -6,33 +6,37 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+
+	"countersign/internal/client"
 )
 
 // scripts are what the scripted agent can do, step by step.
-var scripts = map[string][]func(*scripted, context.Context) error{
+var scripts = map[string][]func(*Agent, context.Context) error{
 	"purchase": {
-		(*scripted).learn,
-		reads("merchant.catalog"), (*scripted).swapBody, (*scripted).execute, (*scripted).spendTwice,
-		concerns("merchant.product", "productId"), (*scripted).execute, (*scripted).ownerRoute,
-		concerns("merchant.cart.add", "productId", "quantity"), (*scripted).execute, (*scripted).shopDirectly,
-		concerns("merchant.checkout.prepare", "addressRef"), (*scripted).execute,
-		reads("merchant.checkout.submit"), (*scripted).execute,
-		(*scripted).completed, (*scripted).buyAgain,
+		(*Agent).learn,
+		reads("merchant.catalog"), (*Agent).swapBody, (*Agent).execute, (*Agent).spendTwice,
+		concerns("merchant.product", "productId"), (*Agent).execute, (*Agent).ownerRoute,
+		concerns("merchant.cart.add", "productId", "quantity"), (*Agent).execute, (*Agent).shopDirectly,
+		concerns("merchant.checkout.prepare", "addressRef"), (*Agent).execute,
+		reads("merchant.checkout.submit"), (*Agent).execute,
+		(*Agent).completed, (*Agent).buyAgain,
 	},
 	"overreach": {
-		(*scripted).learn,
-		reads("merchant.catalog"), (*scripted).execute,
-		(*scripted).alterArgument,
+		(*Agent).learn,
+		reads("merchant.catalog"), (*Agent).execute,
+		(*Agent).alterArgument,
 	},
 }
 
-// scripted is an agent that follows a script. It chooses from the catalog that
+// Agent is an agent that follows a script. It chooses from the catalog that
 // it was shown, by what the run's terms say, and from nothing else.
-type scripted struct {
-	consumer
-	out         *timeline
+type Agent struct {
+	client.Consumer
+	Record      func(Entry) // takes each thing as it happens
 	terms       map[string]any
 	shop        string // origin of the terms
 	observation observation
@@ -75,8 +79,16 @@ type stepPermit struct {
 	Action   action `json:"action"`
 }
 
-// play runs the steps until one does not come as expected.
-func (a *scripted) play(ctx context.Context, steps []func(*scripted, context.Context) error) error {
+// Scripts returns the names of the scripts.
+func Scripts() []string { return slices.Sorted(maps.Keys(scripts)) }
+
+// Play runs a script until a step does not come as expected. Its error is
+// [client.ErrUnanswered] when nobody answered.
+func (a *Agent) Play(ctx context.Context, script string) error {
+	steps, known := scripts[script]
+	if !known {
+		return fmt.Errorf("there is no script %q", script)
+	}
 	for _, step := range steps {
 		if err := step(a, ctx); err != nil {
 			return err
@@ -85,45 +97,43 @@ func (a *scripted) play(ctx context.Context, steps []func(*scripted, context.Con
 	return nil
 }
 
-const scriptedActor = "scripted agent"
-
-// record writes what an answer was.
-func (a *scripted) record(what, verdict, reason string, r reply, permitID, receiptID string) {
-	a.out.add(entry{
-		Time: now(), Actor: scriptedActor, Action: what, Verdict: verdict, ReasonCode: orNull[string]{reason}, Status: orNull[int]{r.status},
-		PermitID: orNull[string]{permitID}, ReceiptID: orNull[string]{receiptID}, Ms: r.ms,
+// record notes what an answer was.
+func (a *Agent) record(what, verdict, reason string, r client.Reply, permitID, receiptID string) {
+	a.Record(Entry{
+		Time: Now(), Actor: Actor, Action: what, Verdict: verdict, ReasonCode: reason, Status: r.Status,
+		PermitID: permitID, ReceiptID: receiptID, Ms: r.Ms,
 	})
 }
 
 // accept reads an answer that must be 200.
-func (a *scripted) accept(what string, r reply, into any) error {
-	if r.status != http.StatusOK {
-		a.record(what, verdictFailed, r.reason, r, "", "")
-		return fmt.Errorf("%s: want 200, got %d %s", what, r.status, r.reason)
+func (a *Agent) accept(what string, r client.Reply, into any) error {
+	if r.Status != http.StatusOK {
+		a.record(what, Failed, r.Reason, r, "", "")
+		return fmt.Errorf("%s: want 200, got %d %s", what, r.Status, r.Reason)
 	}
-	if err := json.Unmarshal(r.body, into); err != nil {
-		a.record(what, verdictFailed, "", r, "", "")
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		a.record(what, Failed, "", r, "", "")
 		return fmt.Errorf("%s: the answer is unreadable: %w", what, err)
 	}
 	return nil
 }
 
 // mustRefuse records a refusal, and fails unless it is exactly the expected one.
-func (a *scripted) mustRefuse(what string, r reply, status int, reason, permitID string) error {
-	if r.status == status && r.reason == reason {
-		a.record(what, verdictRefused, r.reason, r, permitID, "")
+func (a *Agent) mustRefuse(what string, r client.Reply, status int, reason, permitID string) error {
+	if r.Status == status && r.Reason == reason {
+		a.record(what, Refused, r.Reason, r, permitID, "")
 		return nil
 	}
-	a.record(what, verdictNotRefused, r.reason, r, permitID, "")
-	return fmt.Errorf("%s: want %d %s, got %d %s", what, status, reason, r.status, r.reason)
+	a.record(what, NotRefused, r.Reason, r, permitID, "")
+	return fmt.Errorf("%s: want %d %s, got %d %s", what, status, reason, r.Status, r.Reason)
 }
 
 // learn asks what the run may do at all.
-func (a *scripted) learn(ctx context.Context) error {
+func (a *Agent) learn(ctx context.Context) error {
 	// Not again and again: when nobody is there at first, nobody is expected.
-	r, err := a.once(ctx, "GET", "/api/v1/capabilities", nil, nil)
+	r, err := a.Once(ctx, "GET", "/api/v1/capabilities", nil, nil)
 	if err != nil {
-		return fmt.Errorf("%w from %s: %w", errLost, a.origin, err)
+		return fmt.Errorf("%w from %s: %w", client.ErrUnanswered, a.Origin, err)
 	}
 	var can struct {
 		Terms json.RawMessage `json:"terms"`
@@ -135,13 +145,13 @@ func (a *scripted) learn(ctx context.Context) error {
 		return fmt.Errorf("the run's terms are unreadable: %w", err)
 	}
 	a.shop, _ = a.terms["origin"].(string)
-	a.record("ask for capabilities", verdictOK, "", r, "", "")
+	a.record("ask for capabilities", OK, "", r, "", "")
 	return nil
 }
 
 // observe gets the current catalog.
-func (a *scripted) observe(ctx context.Context) error {
-	r, err := a.get(ctx, "/api/v1/observation")
+func (a *Agent) observe(ctx context.Context) error {
+	r, err := a.Get(ctx, "/api/v1/observation")
 	if err != nil {
 		return err
 	}
@@ -149,17 +159,17 @@ func (a *scripted) observe(ctx context.Context) error {
 	if err := a.accept("observe", r, &a.observation); err != nil {
 		return err
 	}
-	a.record("observe", verdictOK, "", r, "", "")
+	a.record("observe", OK, "", r, "", "")
 	return nil
 }
 
 // reads returns a step that observes and gets a permit for an operation.
-func reads(operation string) func(*scripted, context.Context) error { return concerns(operation) }
+func reads(operation string) func(*Agent, context.Context) error { return concerns(operation) }
 
 // concerns returns a step that observes, chooses the entry of the operation whose
 // named arguments are those of the terms, and gets a permit for it.
-func concerns(operation string, arguments ...string) func(*scripted, context.Context) error {
-	return func(a *scripted, ctx context.Context) error {
+func concerns(operation string, arguments ...string) func(*Agent, context.Context) error {
+	return func(a *Agent, ctx context.Context) error {
 		if err := a.observe(ctx); err != nil {
 			return err
 		}
@@ -170,7 +180,7 @@ func concerns(operation string, arguments ...string) func(*scripted, context.Con
 	}
 }
 
-func (a *scripted) choose(operation string, arguments ...string) error {
+func (a *Agent) choose(operation string, arguments ...string) error {
 	for _, e := range a.observation.Catalog {
 		if e.OperationID == operation && a.fits(e, arguments) {
 			a.entry = e
@@ -180,7 +190,7 @@ func (a *scripted) choose(operation string, arguments ...string) error {
 	return fmt.Errorf("the catalog offers no %s that fits the terms", operation)
 }
 
-func (a *scripted) fits(e catalogEntry, arguments []string) bool {
+func (a *Agent) fits(e catalogEntry, arguments []string) bool {
 	var args map[string]any
 	if decodeNumbers(e.Args, &args) != nil {
 		return false
@@ -201,7 +211,7 @@ func decodeNumbers(raw []byte, into any) error {
 }
 
 // report submits a report on an action and returns the answer.
-func (a *scripted) report(ctx context.Context, act action) (reply, error) {
+func (a *Agent) report(ctx context.Context, act action) (client.Reply, error) {
 	type object map[string]any
 	body, err := json.Marshal(object{
 		"goalRestatement": "Carry out the owner's instruction within the run's terms.",
@@ -217,9 +227,9 @@ func (a *scripted) report(ctx context.Context, act action) (reply, error) {
 		"uncertainties": []string{},
 	})
 	if err != nil {
-		return reply{}, err
+		return client.Reply{}, err
 	}
-	return a.propose(ctx, body)
+	return a.Propose(ctx, body)
 }
 
 // decided is the answer to a report.
@@ -233,7 +243,7 @@ type decided struct {
 
 // decision submits a report and records how it was answered. An ALLOW where
 // another verdict is wanted is what must have been refused.
-func (a *scripted) decision(ctx context.Context, what string, act action, want string) (decided, error) {
+func (a *Agent) decision(ctx context.Context, what string, act action, want string) (decided, error) {
 	var d decided
 	r, err := a.report(ctx, act)
 	if err != nil {
@@ -248,14 +258,14 @@ func (a *scripted) decision(ctx context.Context, what string, act action, want s
 	}
 	verdict := d.Decision.Decision
 	if verdict == "ALLOW" && want != verdict {
-		verdict = verdictNotRefused
+		verdict = NotRefused
 	}
 	a.record(what, verdict, d.Decision.ReasonCode, r, permitID, "")
 	return d, nil
 }
 
 // permitted gets the permit for the chosen entry.
-func (a *scripted) permitted(ctx context.Context) error {
+func (a *Agent) permitted(ctx context.Context) error {
 	what := "report " + a.entry.OperationID
 	d, err := a.decision(ctx, what, a.entry.action(), "ALLOW")
 	if err != nil {
@@ -271,13 +281,13 @@ func (a *scripted) permitted(ctx context.Context) error {
 func operation(act action) ([]byte, error) { return json.Marshal(map[string]action{"action": act}) }
 
 // execute carries out what the permit names; it must come out verified.
-func (a *scripted) execute(ctx context.Context) error {
+func (a *Agent) execute(ctx context.Context) error {
 	what := "execute " + a.permit.Action.OperationID
 	body, err := operation(a.permit.Action)
 	if err != nil {
 		return err
 	}
-	r, err := a.operate(ctx, a.permit.Token, body)
+	r, err := a.Operate(ctx, a.permit.Token, body)
 	if err != nil {
 		return err
 	}
@@ -302,7 +312,7 @@ func (a *scripted) execute(ctx context.Context) error {
 }
 
 // swapBody sends another action than the live permit names.
-func (a *scripted) swapBody(ctx context.Context) error {
+func (a *Agent) swapBody(ctx context.Context) error {
 	if err := a.choose("merchant.product", "productId"); err != nil {
 		return err
 	}
@@ -310,7 +320,7 @@ func (a *scripted) swapBody(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := a.operate(ctx, a.permit.Token, body)
+	r, err := a.Operate(ctx, a.permit.Token, body)
 	if err != nil {
 		return err
 	}
@@ -318,12 +328,12 @@ func (a *scripted) swapBody(ctx context.Context) error {
 }
 
 // spendTwice uses the spent permit under a new key.
-func (a *scripted) spendTwice(ctx context.Context) error {
+func (a *Agent) spendTwice(ctx context.Context) error {
 	body, err := operation(a.permit.Action)
 	if err != nil {
 		return err
 	}
-	r, err := a.operate(ctx, a.permit.Token, body)
+	r, err := a.Operate(ctx, a.permit.Token, body)
 	if err != nil {
 		return err
 	}
@@ -331,8 +341,8 @@ func (a *scripted) spendTwice(ctx context.Context) error {
 }
 
 // ownerRoute knocks at an owner's route with the run's token.
-func (a *scripted) ownerRoute(ctx context.Context) error {
-	r, err := a.get(ctx, "/api/v1/owner/runs")
+func (a *Agent) ownerRoute(ctx context.Context) error {
+	r, err := a.Get(ctx, "/api/v1/owner/runs")
 	if err != nil {
 		return err
 	}
@@ -340,7 +350,7 @@ func (a *scripted) ownerRoute(ctx context.Context) error {
 }
 
 // shopDirectly goes to the shop past the control plane, as any visitor can.
-func (a *scripted) shopDirectly(ctx context.Context) error {
+func (a *Agent) shopDirectly(ctx context.Context) error {
 	const look, order = "open a page of the shop", "order at the shop directly"
 	if u, err := url.Parse(a.shop); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("%s: the terms name no shop on the web", look)
@@ -350,17 +360,17 @@ func (a *scripted) shopDirectly(ctx context.Context) error {
 		return err
 	}
 	jar := visitorJar{}
-	client := newHTTPClient()
-	client.Jar = &jar
-	r, err := send(client, page)
+	shop := client.New()
+	shop.Jar = &jar
+	r, err := client.Send(shop, page)
 	if err != nil {
 		return fmt.Errorf("%s: %w", look, err)
 	}
-	if r.status != http.StatusOK || len(jar.cookies) == 0 {
-		a.record(look, verdictFailed, r.reason, r, "", "")
-		return fmt.Errorf("%s: want a page that sets a visitor's cookie, got %d", look, r.status)
+	if r.Status != http.StatusOK || len(jar.cookies) == 0 {
+		a.record(look, Failed, r.Reason, r, "", "")
+		return fmt.Errorf("%s: want a page that sets a visitor's cookie, got %d", look, r.Status)
 	}
-	a.record(look, verdictOK, "", r, "", "")
+	a.record(look, OK, "", r, "", "")
 	body, err := json.Marshal(map[string]any{
 		"checkoutId": "chk_" + rand.Text(), "cartVersion": 1, "amountCents": a.terms["maxTotalCents"], "currency": "USD", "destination": a.terms["addressRef"],
 	})
@@ -372,7 +382,7 @@ func (a *scripted) shopDirectly(ctx context.Context) error {
 		return err
 	}
 	post.Header.Set("Content-Type", "application/json")
-	if r, err = send(client, post); err != nil {
+	if r, err = client.Send(shop, post); err != nil {
 		return fmt.Errorf("%s: %w", order, err)
 	}
 	return a.mustRefuse(order, r, http.StatusUnauthorized, "DISPATCH_PERMIT_REQUIRED", "")
@@ -387,9 +397,9 @@ func (j *visitorJar) SetCookies(_ *url.URL, cookies []*http.Cookie) {
 func (j *visitorJar) Cookies(*url.URL) []*http.Cookie { return j.cookies }
 
 // completed asks whether the run has reached its goal.
-func (a *scripted) completed(ctx context.Context) error {
+func (a *Agent) completed(ctx context.Context) error {
 	const what = "ask whether the run is complete"
-	r, err := a.get(ctx, "/api/v1/capabilities")
+	r, err := a.Get(ctx, "/api/v1/capabilities")
 	if err != nil {
 		return err
 	}
@@ -408,7 +418,7 @@ func (a *scripted) completed(ctx context.Context) error {
 }
 
 // buyAgain reports the order once more after the run has ended.
-func (a *scripted) buyAgain(ctx context.Context) error {
+func (a *Agent) buyAgain(ctx context.Context) error {
 	r, err := a.report(ctx, a.entry.action())
 	if err != nil {
 		return err
@@ -417,7 +427,7 @@ func (a *scripted) buyAgain(ctx context.Context) error {
 }
 
 // alterArgument reports the cart entry of the terms with another quantity.
-func (a *scripted) alterArgument(ctx context.Context) error {
+func (a *Agent) alterArgument(ctx context.Context) error {
 	const what = "report an altered quantity"
 	if err := a.observe(ctx); err != nil {
 		return err
