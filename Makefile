@@ -2,7 +2,7 @@
 
 suite = bin/testsuite
 
-.PHONY: help test check fuzz cover mutate suite
+.PHONY: help test check fuzz cover mutate bench suite
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -21,6 +21,9 @@ cover: suite ## statement coverage of the core by its own tests
 
 mutate: suite ## change the deciding code; a test must notice every change
 	$(suite) mutate
+
+bench: ## the ratios of docs/performance.md, about five minutes on a quiet machine
+	cd bench && go build -o ../bin/bench . && ../bin/bench
 
 suite:
 	go build -o $(suite) ./internal/testsuite
