@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -171,12 +172,14 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r run.CreateReq
 	g.Fault("session-receipt")
 	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
-	return r.RunID, g.race(ctx, r.RunID, func(a *attempt) error {
+	return r.RunID, g.looking(ctx, r.RunID, nil, func(a *attempt, look func() error) error {
 		if a.State().Status != run.StatusCreated {
 			return nil
 		}
-		if err := g.look(ctx, a, nil); err != nil {
-			a.Fail(authority.HostedUnreachable)
+		if err := look(); err != nil {
+			if _, ok := errors.AsType[*authority.Denial](err); ok {
+				a.Fail(authority.HostedUnreachable)
+			}
 			return err
 		}
 		a.Initialize()

@@ -158,22 +158,19 @@ type attempt struct {
 	change ledger.Change
 }
 
-// decide is race for an f that asks nobody outside. Requests of this process for
-// one run go one after the other, so that many at once do not starve each other.
-// That is order and no guard: other processes are held off by the commit alone.
+// decide loads the run, lets f decide and commits, again and again until no race
+// is lost. What f emitted is stored even when f denies: settling and refusals
+// are evidence too.
+//
+// Requests of this process for one run go one after the other, so that many at
+// once do not starve each other; hence f asks nobody outside. That is order and no
+// guard: other processes are held off by the commit alone.
 func (g *Gateway) decide(ctx context.Context, id string, f func(*attempt) error) error {
 	leave, err := g.lines.enter(ctx, id)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer leave()
-	return g.race(ctx, id, f)
-}
-
-// race loads the run, lets f decide and commits, again and again until no race
-// is lost. What f emitted is stored even when f denies: settling and refusals
-// are evidence too.
-func (g *Gateway) race(ctx context.Context, id string, f func(*attempt) error) error {
 	for range maxTries {
 		a, err := g.begin(ctx, id)
 		if err != nil {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -25,7 +26,7 @@ type Observation struct {
 // there is none that still stands (H-131).
 func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) {
 	var seen *run.Observed
-	err := g.race(ctx, id, func(a *attempt) error {
+	err := g.looking(ctx, id, nil, func(a *attempt, look func() error) error {
 		seen = nil
 		if a.State().Status == run.StatusRunning && a.State().Execution.State == run.ExecutionDispatched {
 			return &authority.Denial{Reason: authority.InProgress, Detail: "An execution is under way; observe again in a moment."}
@@ -38,7 +39,7 @@ func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) 
 		if denial := a.CanObserve(); denial != nil {
 			return denial
 		}
-		return g.look(ctx, a, nil)
+		return look()
 	})
 	if err != nil {
 		return nil, err
@@ -83,22 +84,68 @@ func (g *Gateway) text(ctx context.Context, id string, c evidence.Commitment) (s
 	return t.Text, nil
 }
 
-// look sees the service as it is now and records the observation, together with
-// the verification of an execution that waits for it. view is the body that a
-// read has just returned.
-func (g *Gateway) look(ctx context.Context, a *attempt, view *string) error {
-	svc := g.services[a.State().Config.Service]
-	var sighting run.Sighting
-	var err error
-	if a.State().Config.Target == run.TargetHosted {
-		sighting, err = g.seeHosted(ctx, a.State(), svc, view)
-	} else {
-		sighting, err = g.seeLocal(ctx, a, svc, view)
+// glimpse is what was seen of a hosted service, or why nothing was, and which
+// moment of the run it belongs to.
+type glimpse struct {
+	of       moment
+	sighting run.Sighting
+	err      error
+}
+
+// moment is what makes a sighting of the service out of date for a run. Refusals
+// and other notes do not.
+type moment struct{ status, observation, execution, state string }
+
+func momentOf(s *run.State) moment {
+	m := moment{status: s.Status}
+	if s.Observation != nil {
+		m.observation = s.Observation.ID
 	}
-	if err != nil {
-		return err
+	if s.Execution != nil {
+		m.execution, m.state = s.Execution.ID, s.Execution.State
 	}
-	return g.record(a, svc, sighting)
+	return m
+}
+
+// errLookFirst makes looking ask the service and decide again.
+var errLookFirst = errors.New("gateway: the service has to be seen first")
+
+// looking decides f, which may call look once to record how the service is now,
+// together with the verification of an execution that waits for it. view is the
+// body that a read has just returned. A hosted service is asked between two
+// decisions and never inside one; f returns look's error.
+func (g *Gateway) looking(ctx context.Context, id string, view *string, f func(a *attempt, look func() error) error) error {
+	var last glimpse
+	for range maxTries {
+		var wanted *run.State
+		err := g.decide(ctx, id, func(a *attempt) error {
+			wanted = nil
+			return f(a, func() error {
+				s, svc := a.State(), g.services[a.State().Config.Service]
+				if s.Config.Target != run.TargetHosted {
+					sighting, err := g.seeLocal(ctx, a, svc, view)
+					if err != nil {
+						return err
+					}
+					return g.record(a, svc, sighting)
+				}
+				switch {
+				case last.of != momentOf(s):
+					wanted = s
+					return errLookFirst
+				case last.err != nil:
+					return last.err
+				}
+				return g.record(a, svc, last.sighting)
+			})
+		})
+		if wanted == nil {
+			return err
+		}
+		last.of = momentOf(wanted)
+		last.sighting, last.err = g.seeHosted(ctx, wanted, g.services[wanted.Config.Service], view)
+	}
+	return fmt.Errorf("%w: the run does not stand still", ErrUnavailable)
 }
 
 func (g *Gateway) seeLocal(ctx context.Context, a *attempt, svc Service, view *string) (run.Sighting, error) {

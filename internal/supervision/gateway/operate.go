@@ -517,12 +517,12 @@ func (g *Gateway) recordOutcome(ctx context.Context, runID string, f func(*attem
 func (g *Gateway) verify(ctx context.Context, c *claim, view *string) {
 	g.Fault("before-verify")
 	start := time.Now()
-	err := g.race(ctx, c.RunID, func(a *attempt) error {
+	err := g.looking(ctx, c.RunID, view, func(a *attempt, look func() error) error {
 		x := a.State().Execution
 		if a.State().Terminal() || x == nil || x.ID != c.executionID || x.State != run.ExecutionReceipted {
 			return nil
 		}
-		if err := g.look(ctx, a, view); err != nil {
+		if err := look(); err != nil {
 			return err
 		}
 		micros := time.Since(start).Microseconds()

@@ -76,6 +76,7 @@ func TestCrowdAtOnePermit(t *testing.T) {
 				return operated{out, err}
 			})
 			first := 0
+			refused := 0
 			allowed := []string{authority.InProgress}
 			if keys > 1 {
 				allowed = []string{authority.PermitConsumed, authority.UnresolvedEffect}
@@ -85,9 +86,16 @@ func TestCrowdAtOnePermit(t *testing.T) {
 				case o.err == nil && !o.Replayed:
 					first++
 				case o.err == nil && keys == 1:
-				case o.err == nil || !slices.Contains(allowed, reason(o.err)):
+				case errors.Is(o.err, gateway.ErrUnavailable): // 503 on a machine that is too busy
+				case o.err != nil && slices.Contains(allowed, reason(o.err)):
+					refused++
+				default:
 					t.Errorf("%d keys, caller %d: %+v, %v", keys, i, o.Operation, o.err)
 				}
+			}
+			if h.state(id).Status == run.StatusRunning { // the verification was late
+				_, err := h.Observe(t.Context(), id)
+				must(t, err)
 			}
 			s := h.state(id)
 			if first != 1 || h.count(id, "permit.claimed") != 4 || s.Status != run.StatusCompleted || s.Budget.Spent != 13700 {
@@ -96,8 +104,8 @@ func TestCrowdAtOnePermit(t *testing.T) {
 			if n := countOrders(t, filepath.Join(h.dir, "store"), s.Hosted.ID); n != 1 {
 				t.Errorf("%d keys: %d orders", keys, n)
 			}
-			if n := len(h.refusals(id)); keys > 1 && n != crowd-1 {
-				t.Errorf("%d refusals are recorded, want %d", n, crowd-1)
+			if n := len(h.refusals(id)); keys > 1 && (n != refused || n == 0) {
+				t.Errorf("%d refusals are recorded, %d were answered", n, refused)
 			}
 			h.verify(id)
 			must(t, h.ledger.Close())
