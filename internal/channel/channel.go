@@ -1,9 +1,21 @@
 // Package channel puts every route of the HTTP API together. The server and the
 // published document are made by the same function, so that neither can have a
-// route that the other lacks.
+// route that the other lacks. Only the contract's own texts, which need no
+// credential, stand outside the document.
+//
+// The examples of the document were recorded: a test plays a purchase against the
+// real server, replaces ids, times, digests, tokens and signatures by fixed ones
+// of the same form and cuts long lists. The same test fails when the server no
+// longer answers so; record again with
+//
+//	go test ./internal/channel -run TestExamples -update
+//	go run ./cmd/countersign openapi > api/openapi.json
 package channel
 
 import (
+	"net/http"
+
+	"countersign/api"
 	"countersign/internal/channel/agent"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/owner"
@@ -16,18 +28,31 @@ const (
 )
 
 // Routes registers every route.
-func Routes(api *edge.API, c owner.Config) {
-	owner.Register(api, c)
-	agent.Register(api, c.Gateway)
+func Routes(a *edge.API, c owner.Config) {
+	owner.Register(a, c)
+	agent.Register(a, c.Gateway)
+	document(a.OpenAPI())
+	a.Handle("GET /openapi.json", text("application/json", api.OpenAPI))
+	a.Handle("GET /protocol", text("text/markdown; charset=utf-8", api.Protocol))
+	a.Handle("GET /events", text("text/markdown; charset=utf-8", api.Events))
+	a.Handle("GET "+edge.ReasonsPath, text("text/markdown; charset=utf-8", api.Reasons))
+}
+
+// text serves one text of the contract.
+func text(contentType string, body []byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.Write(body) // an error means the client has left
+	})
 }
 
 // Document returns the OpenAPI document of all routes without anything behind
 // them.
 func Document() ([]byte, error) {
-	api, err := edge.New(edge.Config{Origin: "http://localhost:8420", Title: Title, Version: Version})
+	a, err := edge.New(edge.Config{Origin: "http://localhost:8420", Title: Title, Version: Version})
 	if err != nil {
 		return nil, err
 	}
-	Routes(api, owner.Config{})
-	return api.Document()
+	Routes(a, owner.Config{})
+	return a.Document()
 }

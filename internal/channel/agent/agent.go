@@ -35,6 +35,7 @@ func Register(api *edge.API, g *gateway.Gateway) {
 		"Takes a report (TurnProposal) on exactly one action of the current catalog. A well-formed report is always answered with a decision; an ALLOW comes with one permit of at most 30 seconds. After a lost answer get the decision.",
 		authority.RunNotReady, authority.PermitOutstanding, authority.UnresolvedEffect, authority.TurnLimit, authority.Frozen)
 	turns.Malformed = authority.MalformedProposal
+	turns.BodySchema = reportSchema(api.OpenAPI().Components.Schemas)
 	edge.Register(api, turns, a.turn)
 	edge.Register(api, operation("get-decision", http.MethodGet, "/api/v1/decision", "The newest decision",
 		"The answer to the newest report, with the permit while it is live.", authority.NotFound), a.decision)
@@ -43,10 +44,8 @@ func Register(api *edge.API, g *gateway.Gateway) {
 		authority.PermitRequired, authority.PermitMismatch, authority.PermitRevoked, authority.PermitExpired, authority.PermitConsumed, authority.StaleState,
 		authority.GrantExpired, authority.GrantExhausted, authority.BudgetExceeded, authority.IdempotencyConflict, authority.UnresolvedEffect,
 		authority.InProgress, authority.DispatchUnconfirmed, authority.HostedUnreachable, authority.RunNotReady, authority.Frozen)
+	operate.BodySchema = actionSchema(api.OpenAPI().Components.Schemas)
 	edge.Register(api, operate, a.operate)
-	// Package run reads these bodies; the document shows what it takes.
-	api.OpenAPI().Paths["/api/v1/turns"].Post.RequestBody = reportBody()
-	api.OpenAPI().Paths["/api/v1/operation"].Post.RequestBody = actionBody()
 }
 
 func operation(id, method, path, summary, description string, reasons ...string) edge.Operation {

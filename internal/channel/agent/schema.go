@@ -8,52 +8,55 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// The report and the action are read by package run, which is stricter than a
-// schema; these are their documentation.
+// Package run reads the bodies of /turns and /operation and is stricter than a
+// schema can say (unique ids, one selection, amounts inside args). What follows
+// documents its bounds; the contract tests hold the two against each other.
 
-func document(example any, v any) *huma.RequestBody {
-	registry := huma.NewMapRegistry("", huma.DefaultSchemaNamer)
-	schema := inline(registry, registry.Schema(reflect.TypeOf(v), true, ""))
-	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}}
-}
+func reportSchema(r huma.Registry) *huma.Schema {
+	ref := r.Schema(reflect.TypeFor[run.Report](), true, "")
+	member := func(schema, name string) *huma.Schema { return r.Map()[schema].Properties[name] }
+	length(member("Report", "goalRestatement"), 1, 2000)
+	items(member("Report", "candidates"), 1, run.MaxCandidates)
+	length(member("Report", "selectedCandidateId"), 1, 64)
+	items(member("Report", "uncertainties"), 0, 12)
+	length(member("Report", "uncertainties").Items, 0, 2000)
 
-// inline replaces references, so that the schema stands alone.
-func inline(registry huma.Registry, s *huma.Schema) *huma.Schema {
-	if s == nil {
-		return nil
+	length(member("Candidate", "id"), 1, 64)
+	length(member("Candidate", "purpose"), 1, 2000)
+	member("Candidate", "disposition").Enum = []any{"proposed", "rejected"}
+	length(member("Candidate", "rejectionReason"), 1, 2000)
+	member("Candidate", "rejectionReason").Description = "null exactly for a proposed candidate."
+
+	member("Action", "kind").Enum = []any{"navigate", "observe", "click", "fill", "select", "service"}
+	length(member("Action", "operationId"), 1, 200)
+	length(member("Action", "targetRef"), 1, 200)
+	length(member("Action", "url"), 0, 2000)
+	length(member("Action", "value"), 0, 2000)
+	member("Action", "args").Description = "The entry's args, unchanged."
+
+	length(member("Justification", "summary"), 1, 2000)
+	member("Justification", "summary").Description = "The reported rationale; no proof of intent."
+	items(member("Justification", "evidenceRefs"), 0, 32)
+	length(member("Justification", "evidenceRefs").Items, 0, 64)
+	member("Justification", "evidenceRefs").Description = "Must hold the current observationId."
+
+	length(member("ExpectedEffect", "operationId"), 1, 200)
+	length(member("ExpectedEffect", "transactionProposalId"), 1, 64)
+	for _, name := range []string{"disclosedFields", "postconditions"} {
+		items(member("ExpectedEffect", name), 0, 32)
+		length(member("ExpectedEffect", name).Items, 0, 200)
+		member("ExpectedEffect", name).Description = "The entry's, unchanged."
 	}
-	if s.Ref != "" {
-		return inline(registry, registry.SchemaFromRef(s.Ref))
-	}
-	s.Items = inline(registry, s.Items)
-	for name, p := range s.Properties {
-		s.Properties[name] = inline(registry, p)
-	}
-	return s
+	return ref
 }
 
-func reportBody() *huma.RequestBody {
-	return document(map[string]any{
-		"goalRestatement": "Buy one Fieldwork keyboard for $137 total using the approved terms.",
-		"candidates": []any{map[string]any{
-			"id":      "candidate-1",
-			"action":  exampleAction(),
-			"purpose": "Inspect the product before preparing the purchase.", "disposition": "proposed", "rejectionReason": nil,
-		}},
-		"selectedCandidateId": "candidate-1",
-		"justification":       map[string]any{"summary": "This read supplies the product terms.", "evidenceRefs": []string{"the observationId"}},
-		"expectedEffect":      map[string]any{"operationId": "merchant.catalog", "transactionProposalId": nil, "disclosedFields": []string{}, "postconditions": []string{"catalog.read"}},
-		"uncertainties":       []string{},
-	}, run.Report{})
-}
-
-func exampleAction() map[string]any {
-	return map[string]any{"kind": "service", "operationId": "merchant.catalog", "targetRef": "the entry's targetRef", "args": map[string]any{}}
-}
-
-func actionBody() *huma.RequestBody {
-	type body struct {
-		Action run.Action `json:"action"`
+func actionSchema(r huma.Registry) *huma.Schema {
+	type operationBody struct {
+		Action run.Action `json:"action" doc:"The action that the permit names, unchanged."`
 	}
-	return document(map[string]any{"action": exampleAction()}, body{})
+	return r.Schema(reflect.TypeFor[operationBody](), true, "")
 }
+
+func length(s *huma.Schema, least, most int) { s.MinLength, s.MaxLength = &least, &most }
+
+func items(s *huma.Schema, least, most int) { s.MinItems, s.MaxItems = &least, &most }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ type API struct {
 	log    *slog.Logger
 	ready  func(context.Context) error
 	passes func(error) bool
-	mux    *http.ServeMux
+	mux    *routes
 	huma   huma.API
 	guards []guarded // longest prefix first
 
@@ -63,7 +64,7 @@ func New(c Config) (*API, error) {
 		c.Ready = func(context.Context) error { return errors.New("edge: nothing says whether the process is ready") }
 	}
 	setHuma()
-	a := &API{origin: origin, log: c.Log, ready: c.Ready, passes: c.Unavailable, mux: http.NewServeMux(), ended: make(chan struct{})}
+	a := &API{origin: origin, log: c.Log, ready: c.Ready, passes: c.Unavailable, mux: &routes{ServeMux: http.NewServeMux()}, ended: make(chan struct{})}
 	config := huma.DefaultConfig(c.Title, c.Version)
 	config.CreateHooks = nil // no $schema member in bodies
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
@@ -114,7 +115,22 @@ func (a *API) Document() ([]byte, error) {
 
 // Handle registers a plain handler for a pattern of http.ServeMux. It is guarded
 // by its path like every other and not part of the document.
-func (a *API) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
+func (a *API) Handle(pattern string, h http.Handler) { a.mux.HandleFunc(pattern, h.ServeHTTP) }
+
+// Routes returns the patterns of all registered routes, documented or not, in
+// the order of registration.
+func (a *API) Routes() []string { return slices.Clone(a.mux.patterns) }
+
+// routes is a mux that remembers what was registered.
+type routes struct {
+	*http.ServeMux
+	patterns []string
+}
+
+func (r *routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	r.patterns = append(r.patterns, pattern)
+	r.ServeMux.HandleFunc(pattern, h)
+}
 
 // encoded is an answer's body, ready to be sent.
 type encoded []byte

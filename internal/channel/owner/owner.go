@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -26,6 +27,7 @@ type Config struct {
 	Keys          evidence.Keys // the verification keys, oldest first
 	Specification []byte        // api/protocol.md
 	Status        Status
+	Heartbeat     time.Duration // of streams; 0 means 15 s, only tests set it
 }
 
 // Register adds the routes and their guard.
@@ -55,7 +57,7 @@ func Register(api *edge.API, c Config) {
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}}
 	edge.Register(api, evidenceOp, o.evidence)
-	edge.RegisterStream(api, edge.Stream{Operation: operation("stream-events", http.MethodGet, "/runs/{id}/events", "Follow the signed events",
+	edge.RegisterStream(api, edge.Stream{Heartbeat: c.Heartbeat, Operation: operation("stream-events", http.MethodGet, "/runs/{id}/events", "Follow the signed events",
 		"Server-Sent Events: id is the sequence, event the type, data the signed event. Last-Event-ID resumes strictly behind it.", authority.NotFound)}, o.events)
 	edge.Register(api, operation("get-public-key", http.MethodGet, "/public-key", "The public verification key",
 		"The evidence keys in the form of evidence.pub, oldest first. Take them from here only if you trust this answer; verification needs them from elsewhere."), o.publicKey)
@@ -82,9 +84,12 @@ type ByID struct {
 	ID string `path:"id" format:"uuid" doc:"The run's id." example:"01940e2e-7c00-7000-8000-000000000001"`
 }
 
+// Empty is the body of a request that says nothing; it may be left out.
+type Empty struct{}
+
 func (o *owner) revoke(ctx context.Context, in *struct {
 	ByID
-	Body *struct{} `required:"false"`
+	Body *Empty `required:"false"`
 }) (*runOutput, error) {
 	if err := o.Gateway.Revoke(ctx, in.ID); err != nil {
 		return nil, err
@@ -102,7 +107,7 @@ type issued struct {
 
 func (o *owner) session(ctx context.Context, in *struct {
 	ByID
-	Body *struct{} `required:"false"`
+	Body *Empty `required:"false"`
 }) (*issued, error) {
 	s, err := o.Gateway.IssueSession(ctx, in.ID)
 	if err != nil {

@@ -1,0 +1,285 @@
+package channel_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/internal/channel/edge"
+)
+
+// standing is a clock that does not move, so that nothing expires on a slow
+// machine.
+func standing(c *config) {
+	now := time.Now()
+	c.now = func() time.Time { return now }
+}
+
+// badBody is a body that must not get past the reader.
+type badBody struct {
+	name string
+	raw  []byte
+}
+
+// Where the values go that the grammar of JSON bodies forbids: a text and an
+// integer of the good body.
+const (
+	textMark   = "@text@"
+	numberMark = 424242
+)
+
+// badBodies is the issue's list, made from a good body with the marks in it.
+func badBodies(good map[string]any) []badBody {
+	raw := mustJSON(good)
+	list := []badBody{
+		{"unknown member", join(`{"zzz":"x",`, raw[1:])},
+		{"trailing number", join(raw, "1")},
+		{"trailing object", join(raw, "{}")},
+		{"trailing comma", join(raw[:len(raw)-1], ",}")},
+		{"comment", join(raw, "/* */")},
+		{"byte order mark", join("\xef\xbb\xbf", raw)},
+		{"an array", []byte("[]")}, {"a string", []byte(`"x"`)}, {"a number", []byte("1")}, {"null", []byte("null")},
+		{"cut", raw[:len(raw)-1]},
+		{"single quotes", []byte(`{'a':1}`)},
+		{"not JSON", []byte("action=buy")},
+		{"broken UTF-8", []byte("\xff\xfe")},
+		{"only blanks", []byte("  ")},
+		{"deep nesting", join(strings.Repeat("[", 20_000), strings.Repeat("]", 20_000))},
+		{"deep nesting of objects", join(strings.Repeat(`{"a":`, 9_000), "1", strings.Repeat("}", 9_000))},
+	}
+	for name, value := range good {
+		member := join(mustJSON(name), ":", mustJSON(value))
+		list = append(list,
+			badBody{"duplicate member " + name, join("{", member, ",", raw[1:])},
+			badBody{"wrong case " + name, bytes.Replace(raw, mustJSON(name), mustJSON(strings.ToUpper(name[:1])+name[1:]), 1)})
+		for _, other := range []string{`"x"`, "1", "true", "[]", "{}", "null"} {
+			if kindOf(value) != kindOf(decodedOrNil(other)) {
+				list = append(list, badBody{"type of " + name + ": " + other, bytes.Replace(raw, member, join(mustJSON(name), ":", other), 1)})
+			}
+		}
+	}
+	for name, value := range map[string]string{
+		"NUL": `"a\u0000b"`, "raw NUL": "\"a\x00b\"", "lone high surrogate": `"\ud800"`, "lone low surrogate": `"\udc00x"`,
+		"reversed surrogates": `"\udc00\ud800"`, "broken UTF-8 inside": "\"a\xffb\"", "overlong UTF-8": "\"\xc0\xaf\"", "raw line feed": "\"a\nb\"",
+	} {
+		if text := mustJSON(textMark); bytes.Contains(raw, text) {
+			list = append(list, badBody{name, bytes.Replace(raw, text, []byte(value), 1)})
+		}
+	}
+	for _, value := range []string{"1.5", "1.0", "1e3", "01", "+1", "9007199254740993", "-9007199254740993", "NaN", "Infinity", "0x10"} {
+		if number := fmt.Append(nil, numberMark); bytes.Contains(raw, number) {
+			list = append(list, badBody{"number " + value, bytes.Replace(raw, number, []byte(value), 1)})
+		}
+	}
+	return list
+}
+
+func decodedOrNil(raw string) any {
+	var v any
+	if raw != "null" {
+		v = map[byte]any{'"': "", '1': 1, 't': true, '[': []any{}, '{': map[string]any{}}[raw[0]]
+	}
+	return v
+}
+
+// kindOf names the JSON type.
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	}
+	return "number"
+}
+
+func join(parts ...any) []byte {
+	var b bytes.Buffer
+	for _, p := range parts {
+		switch p := p.(type) {
+		case string:
+			b.WriteString(p)
+		case []byte:
+			b.Write(p)
+		}
+	}
+	return b.Bytes()
+}
+
+// replaced is body with the marks replaced by good values.
+func replaced(body map[string]any, text string, number int) []byte {
+	raw := bytes.ReplaceAll(mustJSON(body), mustJSON(textMark), mustJSON(text))
+	return bytes.ReplaceAll(raw, fmt.Append(nil, numberMark), fmt.Append(nil, number))
+}
+
+// Bad input of the issue, on every body: the status and reason of the texts; no
+// run, no event, no permit; and the next good request works.
+func TestBadInput(t *testing.T) {
+	h := newHouse(t, standing)
+	c := h.agent("local")
+	c.cycle("merchant.catalog")
+	report := c.report("add:fieldwork-keyboard:1")
+	report["goalRestatement"] = textMark
+	report["candidates"].([]any)[0].(map[string]any)["action"].(map[string]any)["args"] = map[string]any{"productId": "fieldwork-keyboard", "quantity": numberMark}
+	create := createBody("local")
+	create["instruction"] = textMark
+	create["terms"] = map[string]any{"origin": "local", "productId": "fieldwork-keyboard", "quantity": numberMark, "addressRef": "addr_home", "maxTotalCents": "13700"}
+
+	bodies := []struct {
+		name, reason string
+		body         map[string]any
+		optional     bool
+		send         func(body any, edits ...edit) answer
+		good         []byte
+		status       int // of the good request
+	}{
+		{"sign-in", "INVALID_REQUEST", map[string]any{"secret": textMark}, false, func(body any, edits ...edit) answer {
+			return h.do("POST", ownerPrefix+"/session", body, append([]edit{h.asOwner("")}, edits...)...)
+		}, mustJSON(map[string]any{"secret": h.secret}), 200},
+		{"create-run", "INVALID_REQUEST", create, false, func(body any, edits ...edit) answer {
+			return h.owner("POST", "/runs", body, edits...)
+		}, replaced(create, "Buy a keyboard.", 1), 201},
+		{"submit-report", "MALFORMED_PROPOSAL", report, false, func(body any, edits ...edit) answer {
+			return c.ask("POST", "/turns", body, edits...)
+		}, replaced(report, "Buy a keyboard.", 1), 200},
+		{"execute-operation", "INVALID_REQUEST", map[string]any{"action": map[string]any{
+			"kind": "service", "operationId": "merchant.cart.add", "targetRef": textMark, "args": map[string]any{"productId": "fieldwork-keyboard", "quantity": numberMark},
+		}}, false, func(body any, edits ...edit) answer {
+			p := permitOf(c.ask("GET", "/decision", nil))
+			return c.ask("POST", "/operation", body, append(p.headers(), edits...)...)
+		}, nil, 200},
+		{"issue-session", "INVALID_REQUEST", map[string]any{}, true, func(body any, edits ...edit) answer {
+			return h.owner("POST", "/runs/"+c.run+"/session", body, edits...)
+		}, []byte("{}"), 200},
+		{"revoke-run", "INVALID_REQUEST", map[string]any{}, true, func(body any, edits ...edit) answer {
+			return h.owner("POST", "/runs/"+c.run+"/revoke", body, edits...)
+		}, []byte("{}"), 200},
+	}
+	for _, b := range bodies {
+		t.Run(b.name, func(t *testing.T) {
+			if b.name == "execute-operation" { // its good body is the permit's action
+				p := permitOf(c.ask("GET", "/decision", nil))
+				b.good = mustJSON(p.body())
+				b.body["action"] = map[string]any{"kind": "service", "operationId": "merchant.cart.add", "targetRef": p.action.(map[string]any)["targetRef"], "args": map[string]any{"productId": textMark, "quantity": numberMark}}
+			}
+			runs, events := h.runs(), h.events(c.run)
+			unchanged := func(what string) {
+				t.Helper()
+				if got := h.events(c.run); fmt.Sprint(got) != fmt.Sprint(events) {
+					t.Fatalf("%s: events %v, before %v", what, got, events)
+				}
+			}
+			for _, bad := range badBodies(b.body) {
+				a := b.send(bad.raw)
+				a.is(t, bad.name, 400, b.reason)
+				if a.text("detail") == "" {
+					t.Errorf("%s: no detail", bad.name)
+				}
+				unchanged(bad.name)
+			}
+			if !b.optional {
+				b.send([]byte{}).is(t, "empty", 400, b.reason)
+			}
+			for name, edits := range map[string]edit{
+				"text": set("Content-Type", "text/plain"), "form": set("Content-Type", "application/x-www-form-urlencoded"),
+				"Latin 1": set("Content-Type", "application/json; charset=iso-8859-1"), "compressed": set("Content-Encoding", "gzip"),
+			} {
+				b.send(b.good, edits).is(t, name, 415, edge.ContentTypeRejected)
+			}
+			b.send(padded(b.good, edge.MaxBody+1)).is(t, "over the bound", 413, edge.BodyTooLarge)
+			unchanged("over the bound")
+			if h.runs() != runs {
+				t.Errorf("%d runs, before %d", h.runs(), runs)
+			}
+			// At the bound, and in another lawful spelling of the type.
+			b.send(padded(b.good, edge.MaxBody), set("Content-Type", "application/json; charset=UTF-8")).is(t, "the next good request", b.status, "")
+		})
+	}
+}
+
+// padded is the body with blanks behind it, of exactly that many bytes.
+func padded(body []byte, size int) []byte {
+	return join(body, strings.Repeat(" ", size-len(body)))
+}
+
+// badReports break the shape of a report in one thing. What a schema cannot say
+// is beyond it.
+var badReports = []struct {
+	name         string
+	edit         func(r map[string]any)
+	beyondSchema bool
+}{
+	{"B01 unknown root field", func(r map[string]any) { r["zzz"] = 1 }, false},
+	{"A01 forged permit field", func(r map[string]any) { r["permit"] = map[string]any{} }, false},
+	{"B02 goalRestatement missing", func(r map[string]any) { delete(r, "goalRestatement") }, false},
+	{"B02 candidates missing", func(r map[string]any) { delete(r, "candidates") }, false},
+	{"B02 selectedCandidateId missing", func(r map[string]any) { delete(r, "selectedCandidateId") }, false},
+	{"B02 justification missing", func(r map[string]any) { delete(r, "justification") }, false},
+	{"B02 expectedEffect missing", func(r map[string]any) { delete(r, "expectedEffect") }, false},
+	{"B02 uncertainties missing", func(r map[string]any) { delete(r, "uncertainties") }, false},
+	{"B05 no candidate", func(r map[string]any) { r["candidates"] = []any{} }, false},
+	{"B05 thirteen candidates", func(r map[string]any) {
+		one := r["candidates"].([]any)[0]
+		r["candidates"] = []any{one, one, one, one, one, one, one, one, one, one, one, one, one}
+	}, false},
+	{"B06 amount as number", func(r map[string]any) { args(r)["amountCents"] = 13700 }, true},
+	{"B06 decimal amount", func(r map[string]any) { args(r)["amountCents"] = "137.00" }, true},
+	{"B06 negative amount", func(r map[string]any) { args(r)["amountCents"] = "-13700" }, true},
+	{"B06 amount deep inside", func(r map[string]any) { args(r)["x"] = []any{map[string]any{"totalCents": 1}} }, true},
+	{"candidate without rejectionReason", func(r map[string]any) { delete(candidate(r), "rejectionReason") }, false},
+	{"candidate with an unknown member", func(r map[string]any) { candidate(r)["approved"] = true }, false},
+	{"unknown disposition", func(r map[string]any) { candidate(r)["disposition"] = "approved" }, false},
+	{"proposed with a rejection", func(r map[string]any) { candidate(r)["rejectionReason"] = "no" }, true},
+	{"rejected without one", func(r map[string]any) { candidate(r)["disposition"] = "rejected" }, true},
+	{"unknown kind", func(r map[string]any) { action(r)["kind"] = "hover" }, false},
+	{"action with an unknown member", func(r map[string]any) { action(r)["selector"] = "#buy" }, false},
+	{"url null", func(r map[string]any) { action(r)["url"] = nil }, false},
+	{"value null", func(r map[string]any) { action(r)["value"] = nil }, false},
+	{"args no object", func(r map[string]any) { action(r)["args"] = []any{} }, false},
+	{"args missing", func(r map[string]any) { delete(action(r), "args") }, false},
+	{"empty restatement", func(r map[string]any) { r["goalRestatement"] = "" }, false},
+	{"long restatement", func(r map[string]any) { r["goalRestatement"] = strings.Repeat("ä", 2001) }, false},
+	{"long candidate id", func(r map[string]any) { candidate(r)["id"] = strings.Repeat("x", 65) }, false},
+	{"long target", func(r map[string]any) { action(r)["targetRef"] = strings.Repeat("x", 201) }, false},
+	{"evidenceRefs no array", func(r map[string]any) { r["justification"].(map[string]any)["evidenceRefs"] = "x" }, false},
+	{"33 evidenceRefs", func(r map[string]any) { r["justification"].(map[string]any)["evidenceRefs"] = make33() }, false},
+	{"thirteen uncertainties", func(r map[string]any) { r["uncertainties"] = make33()[:13] }, false},
+	{"disclosedFields null", func(r map[string]any) { r["expectedEffect"].(map[string]any)["disclosedFields"] = nil }, false},
+	{"transactionProposalId empty", func(r map[string]any) { r["expectedEffect"].(map[string]any)["transactionProposalId"] = "" }, false},
+}
+
+func candidate(r map[string]any) map[string]any { return r["candidates"].([]any)[0].(map[string]any) }
+func action(r map[string]any) map[string]any    { return candidate(r)["action"].(map[string]any) }
+func args(r map[string]any) map[string]any      { return action(r)["args"].(map[string]any) }
+
+func make33() []any {
+	all := make([]any, 33)
+	for i := range all {
+		all[i] = "x"
+	}
+	return all
+}
+
+// G-09 H-050 to H-071 B01 to B06: a malformed report is 400 MALFORMED_PROPOSAL
+// and stores nothing; the same report without the mistake gets its permit.
+func TestMalformedReport(t *testing.T) {
+	c := newHouse(t, standing).agent("local")
+	before := c.total(c.run)
+	for _, bad := range badReports {
+		report := c.report("merchant.catalog")
+		bad.edit(report)
+		c.ask("POST", "/turns", report).is(t, bad.name, 400, "MALFORMED_PROPOSAL")
+		if n := c.total(c.run); n != before {
+			t.Fatalf("%s: %d events, before %d", bad.name, n, before)
+		}
+	}
+	c.cycle("merchant.catalog")
+}

@@ -1,0 +1,92 @@
+package channel
+
+import (
+	_ "embed"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// document adds what cannot be read off Go types: how members of one name look
+// everywhere, and the recorded examples.
+func document(d *huma.OpenAPI) {
+	for _, s := range d.Components.Schemas.Map() {
+		for name, member := range s.Properties {
+			conventional(name, member)
+			if !slices.Contains(s.Required, name) {
+				member.Nullable = false // absent or a value
+			}
+		}
+		s.PrecomputeMessages()
+	}
+	for operation, e := range examples() {
+		o := operationOf(d, operation)
+		if e.Request != nil {
+			exemplify(o.RequestBody.Content["application/json"], e.Name, e.Request)
+		}
+		if e.Response != nil {
+			for _, content := range o.Responses[strconv.Itoa(e.Status)].Content {
+				exemplify(content, e.Name, e.Response)
+			}
+		}
+	}
+}
+
+// objects are members with JSON that another package wrote.
+var objects = []string{"args", "data", "state", "terms"}
+
+// conventional gives a member the form that its name promises.
+func conventional(name string, s *huma.Schema) {
+	switch {
+	case s.Type == "" && s.Ref == "" && s.OneOf == nil && slices.Contains(objects, name):
+		s.Type = huma.TypeObject
+	case s.Type != huma.TypeString:
+	case strings.HasSuffix(name, "Cents"):
+		s.Pattern = "^(0|[1-9][0-9]{0,11})$"
+	case strings.HasSuffix(name, "Digest") || strings.HasSuffix(strings.ToLower(name), "sha256"):
+		s.Pattern = "^[0-9a-f]{64}$"
+	case strings.HasSuffix(name, "At") || name == "timestamp":
+		s.Format = "date-time"
+	}
+}
+
+// example is what was sent and answered once.
+type example struct {
+	Name     string          `json:"name"`
+	Request  json.RawMessage `json:"request,omitempty"`
+	Status   int             `json:"status"`
+	Response json.RawMessage `json:"response,omitempty"`
+}
+
+//go:embed examples.json
+var recorded []byte
+
+// examples returns the recorded examples by operation.
+func examples() map[string]example {
+	var all map[string]example
+	if err := json.Unmarshal(recorded, &all); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return all
+}
+
+func exemplify(content *huma.MediaType, name string, value json.RawMessage) {
+	content.Examples = map[string]*huma.Example{name: {
+		Summary: "Recorded; ids, times, digests, tokens and signatures are replaced, long lists are cut.", Value: value,
+	}}
+}
+
+// operationOf finds an operation; an example of one that is gone stops the program.
+func operationOf(d *huma.OpenAPI, id string) *huma.Operation {
+	for _, path := range d.Paths {
+		for _, o := range []*huma.Operation{path.Get, path.Post, path.Put, path.Patch, path.Delete} {
+			if o != nil && o.OperationID == id {
+				return o
+			}
+		}
+	}
+	panic("channel: there is an example of " + id + " and no such operation")
+}

@@ -1,0 +1,233 @@
+package channel_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign/api"
+	"countersign/internal/channel"
+)
+
+// The published document is the one that the serving code makes.
+func TestDocumentInStep(t *testing.T) {
+	document, err := channel.Document()
+	must(t, err)
+	if !bytes.Equal(document, api.OpenAPI) {
+		t.Error("api/openapi.json is not what the routes say; write it again: go run ./cmd/countersign openapi > api/openapi.json")
+	}
+}
+
+// What issue item 5 names, and nothing else.
+var contracted = []string{
+	"DELETE /api/v1/owner/session", "POST /api/v1/owner/session",
+	"GET /api/v1/owner/status", "GET /api/v1/owner/runs", "POST /api/v1/owner/runs", "GET /api/v1/owner/runs/{id}",
+	"POST /api/v1/owner/runs/{id}/revoke", "POST /api/v1/owner/runs/{id}/session", "GET /api/v1/owner/runs/{id}/evidence",
+	"GET /api/v1/owner/runs/{id}/events", "GET /api/v1/owner/public-key", "GET /api/v1/owner/specification",
+	"GET /api/v1/capabilities", "GET /api/v1/observation", "POST /api/v1/turns", "GET /api/v1/decision", "POST /api/v1/operation",
+}
+
+// texts are the routes outside the document: the contract's own texts.
+var texts = map[string][]byte{
+	"/openapi.json": api.OpenAPI, "/protocol": api.Protocol, "/events": api.Events, "/reasons": api.Reasons,
+}
+
+// H-112 and the issue's walk both ways: every route of the server is documented,
+// and every documented operation is a route of the server.
+func TestDocument(t *testing.T) {
+	h := newHouse(t)
+	documented := []string{}
+	for _, o := range document().operations {
+		documented = append(documented, o.Method+" "+o.Path)
+	}
+	slices.Sort(documented)
+	slices.Sort(contracted)
+	if !slices.Equal(documented, contracted) {
+		t.Errorf("the document has\n%s\nwant\n%s", strings.Join(documented, "\n"), strings.Join(contracted, "\n"))
+	}
+	routes := []string{}
+	for _, route := range h.api.Routes() {
+		if _, text := texts[strings.TrimPrefix(route, "GET ")]; !text {
+			routes = append(routes, route)
+		}
+	}
+	slices.Sort(routes)
+	if !slices.Equal(routes, documented) {
+		t.Errorf("the server has\n%s\nthe document\n%s", strings.Join(routes, "\n"), strings.Join(documented, "\n"))
+	}
+
+	c := h.agent("local")
+	for _, o := range document().operations {
+		p := strings.ReplaceAll(o.Path, "{id}", c.run)
+		credential := set("Authorization", "Bearer "+c.token)
+		if strings.HasPrefix(p, ownerPrefix) {
+			credential = h.asOwner(h.signIn())
+		}
+		r := h.request(o.Method, p, nil, credential, set("Last-Event-ID", "x")) // a stream answers that at once
+		response, err := h.client.Do(r)
+		must(t, err)
+		response.Body.Close()
+		// Without a decision the newest one is not there; the route is.
+		if response.StatusCode == 405 || response.StatusCode == 404 && o.ID != "get-decision" {
+			t.Errorf("%s %s: %d", o.Method, p, response.StatusCode)
+		}
+	}
+}
+
+// Every operation has an example of its answer, and of its body when it takes
+// one; each fits its schema.
+func TestExamplesFitSchemas(t *testing.T) {
+	fits := func(o *operation, what string, place []string, examples map[string]struct {
+		Value any `json:"value"`
+	}) {
+		if len(examples) == 0 {
+			t.Errorf("%s: no example of the %s", o.ID, what)
+		}
+		for name, e := range examples {
+			v := decodedSchema(t, e.Value)
+			if err := document().validate(place, v); err != nil {
+				t.Errorf("%s: the example %s of the %s: %v", o.ID, name, what, err)
+			}
+		}
+	}
+	for _, o := range document().operations {
+		if o.RequestBody != nil {
+			fits(o, "body", o.requestSchema(), o.RequestBody.Content["application/json"].Examples)
+		}
+		succeeds := false
+		for status, r := range o.Responses {
+			if status[0] != '2' {
+				continue
+			}
+			succeeds = true
+			for kind, c := range r.Content {
+				fits(o, "answer", o.responseSchema(status, kind), c.Examples)
+			}
+		}
+		if !succeeds {
+			t.Errorf("%s: no success is documented", o.ID)
+		}
+	}
+}
+
+// decodedSchema is a value as the validator wants it.
+func decodedSchema(t *testing.T, v any) any {
+	t.Helper()
+	return decoded(t, mustJSON(v))
+}
+
+// The texts of the contract are served to whoever asks, as they are in the tree.
+func TestTexts(t *testing.T) {
+	h := newHouse(t)
+	for path, want := range texts {
+		response, err := http.Get(h.origin + path)
+		must(t, err)
+		got, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		must(t, err)
+		if response.StatusCode != 200 || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d, %d bytes, want %d", path, response.StatusCode, len(got), len(want))
+		}
+	}
+}
+
+// complaints is a test that keeps what it is told.
+type complaints struct {
+	testing.TB
+	list []string
+}
+
+func (c *complaints) Errorf(format string, args ...any) {
+	c.list = append(c.list, fmt.Sprintf(format, args...))
+}
+
+// canned answers whatever is asked with one response.
+type canned struct {
+	status int
+	kind   string
+	body   string
+}
+
+func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.kind}}, Body: io.NopCloser(strings.NewReader(c.body))}, nil
+}
+
+// The check that all other tests here lean on sees what it should see.
+func TestContractControl(t *testing.T) {
+	example := func(id string) map[string]any {
+		o := document().operations[slices.IndexFunc(document().operations, func(o *operation) bool { return o.ID == id })]
+		for _, e := range o.Responses["200"].Content["application/json"].Examples {
+			return decodedSchema(t, e.Value).(map[string]any)
+		}
+		t.Fatalf("%s has no example", id)
+		return nil
+	}
+	edited := func(id string, f func(map[string]any)) string {
+		m := example(id)
+		f(m)
+		return string(mustJSON(m))
+	}
+	problem := func(reason string, status int) string {
+		return fmt.Sprintf(`{"type":"/reasons#%s","title":"Run not ready","status":%d,"detail":"x","reasonCode":"%[1]s"}`, reason, status)
+	}
+	const json, refusal = "application/json", "application/problem+json"
+	cases := []struct {
+		name, method, path string
+		answer             canned
+		want               string // part of the complaint; "": none
+	}{
+		{"good", "GET", "/api/v1/observation", canned{200, json, edited("get-observation", func(map[string]any) {})}, ""},
+		{"good refusal", "GET", "/api/v1/observation", canned{409, refusal, problem("RUN_NOT_READY", 409)}, ""},
+		{"unknown path", "GET", "/api/v1/observations", canned{200, json, "{}"}, "not in the document"},
+		{"unknown method", "PUT", "/api/v1/observation", canned{200, json, "{}"}, "not in the document"},
+		{"undocumented status", "GET", "/api/v1/observation", canned{418, json, "{}"}, "status 418"},
+		{"other type", "GET", "/api/v1/observation", canned{200, "text/html", "{}"}, "content type"},
+		{"missing member", "GET", "/api/v1/observation", canned{200, json, edited("get-observation", func(m map[string]any) { delete(m, "view") })}, "view"},
+		{"extra member", "GET", "/api/v1/observation", canned{200, json, edited("get-observation", func(m map[string]any) { m["x"] = 1 })}, "'x' not allowed"},
+		{"null", "GET", "/api/v1/observation", canned{200, json, edited("get-observation", func(m map[string]any) { m["runId"] = nil })}, "got null"},
+		{"amount as number", "GET", "/api/v1/capabilities", canned{200, json, edited("get-capabilities", func(m map[string]any) { m["budget"].(map[string]any)["limitCents"] = 13700 })}, "limitCents"},
+		{"amount with a point", "GET", "/api/v1/capabilities", canned{200, json, edited("get-capabilities", func(m map[string]any) { m["budget"].(map[string]any)["limitCents"] = "137.00" })}, "pattern"},
+		{"time", "GET", "/api/v1/observation", canned{200, json, edited("get-observation", func(m map[string]any) { m["capturedAt"] = "yesterday" })}, "date-time"},
+		{"reason of another operation", "GET", "/api/v1/observation", canned{409, refusal, problem("PERMIT_CONSUMED", 409)}, "not documented"},
+		{"reason without a line", "GET", "/api/v1/observation", canned{409, refusal, problem("BECAUSE", 409)}, "not documented"},
+		{"status that disagrees", "GET", "/api/v1/observation", canned{409, refusal, problem("RUN_NOT_READY", 400)}, "not its line"},
+		{"body where none is", "DELETE", "/api/v1/owner/session", canned{204, "", "x"}, "no body"},
+	}
+	for _, c := range cases {
+		heard := &complaints{}
+		r, err := http.NewRequest(c.method, "http://localhost:8420"+c.path, nil)
+		must(t, err)
+		_, err = (&contract{heard, c.answer}).RoundTrip(r)
+		must(t, err)
+		all := strings.Join(heard.list, "\n")
+		if c.want == "" && all != "" || c.want != "" && !strings.Contains(all, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, all, c.want)
+		}
+	}
+}
+
+// A report that package run takes fits the document's schema, and one that breaks
+// a documented bound does not.
+func TestReportSchema(t *testing.T) {
+	place := document().find("POST", "/api/v1/turns").requestSchema()
+	good := func() map[string]any {
+		for _, e := range document().find("POST", "/api/v1/turns").RequestBody.Content["application/json"].Examples {
+			return decodedSchema(t, e.Value).(map[string]any)
+		}
+		return nil
+	}
+	if err := document().validate(place, good()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range badReports {
+		r := good()
+		c.edit(r)
+		if err := document().validate(place, decodedSchema(t, r)); err == nil && !c.beyondSchema {
+			t.Errorf("%s: the schema takes it", c.name)
+		}
+	}
+}

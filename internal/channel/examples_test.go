@@ -1,0 +1,313 @@
+package channel_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write examples.json")
+
+// exchange is one example of the document.
+type exchange struct {
+	Name     string `json:"name"`
+	Request  any    `json:"request,omitempty"`
+	Status   int    `json:"status"`
+	Response any    `json:"response,omitempty"`
+}
+
+// The examples of the document are what the server answers, with what differs
+// from run to run replaced.
+func TestExamples(t *testing.T) {
+	h := newHouse(t, func(c *config) {
+		c.now = func() time.Time { return time.Date(2026, 1, 15, 9, 0, 0, 0, time.UTC) }
+	})
+	recorded := record(h)
+	got, err := json.MarshalIndent(recorded, "", " ")
+	must(t, err)
+	got = append(got, '\n')
+	if *update {
+		must(t, os.WriteFile("examples.json", got, 0o644))
+		return
+	}
+	want, err := os.ReadFile("examples.json")
+	must(t, err)
+	g, w := lines(string(got)), lines(string(want))
+	for i := range max(len(g), len(w)) {
+		if i >= len(g) || i >= len(w) || g[i] != w[i] {
+			t.Fatalf("examples.json line %d is not what the server answers; record again: go test ./internal/channel -run TestExamples -update", i+1)
+		}
+	}
+	for _, secret := range []string{h.secret, h.cookie, h.origin, h.store} {
+		if strings.Contains(string(want), secret) {
+			t.Errorf("examples.json holds what only one run has")
+		}
+	}
+}
+
+// record plays a purchase and keeps one exchange of each operation.
+func record(h *house) map[string]exchange {
+	n := newNormal(h)
+	all := map[string]exchange{}
+	keep := func(operation, name string, request any, a answer) answer {
+		h.t.Helper()
+		if a.status >= 300 {
+			h.t.Fatalf("%s: %d %s", operation, a.status, a.body)
+		}
+		e := exchange{Name: name, Status: a.status}
+		if request != nil {
+			e.Request = n.value(decoded(h.t, mustJSON(request)))
+		}
+		switch kind := a.header.Get("Content-Type"); {
+		case len(a.body) == 0:
+		case strings.HasPrefix(kind, "application/json"):
+			e.Response = n.value(decoded(h.t, a.body))
+		default:
+			e.Response = n.text(string(a.body))
+		}
+		all[operation] = e
+		h.clock.Move(time.Second)
+		return a
+	}
+	secret := map[string]any{"secret": h.secret}
+	keep("sign-in", "owner-secret", secret, h.do("POST", ownerPrefix+"/session", secret, h.asOwner("")))
+	keep("get-status", "embedded", nil, h.owner("GET", "/status", nil))
+	body := createBody("hosted")
+	body["terms"] = map[string]any{"origin": h.store, "productId": "fieldwork-keyboard", "quantity": 1, "addressRef": "addr_home", "maxTotalCents": "13700"}
+	c := &consumer{house: h}
+	c.run = keep("create-run", "hosted-purchase", body, h.owner("POST", "/runs", body)).text("runId")
+	c.token = keep("issue-session", "first-token", map[string]any{}, h.owner("POST", "/runs/"+c.run+"/session", map[string]any{})).text("token")
+	keep("get-capabilities", "before-the-purchase", nil, c.ask("GET", "/capabilities", nil))
+	keep("get-observation", "empty-cart", nil, c.ask("GET", "/observation", nil))
+	for _, id := range purchase[:2] {
+		c.cycle(id)
+		h.clock.Move(time.Second)
+	}
+	report := c.report(purchase[2])
+	turn := keep("submit-report", "add-to-cart", report, c.ask("POST", "/turns", report))
+	keep("get-decision", "permit-outstanding", nil, c.ask("GET", "/decision", nil))
+	p := permitOf(turn)
+	keep("execute-operation", "add-to-cart", p.body(), c.operate(p))
+	for _, id := range purchase[3:] {
+		c.cycle(id)
+		h.clock.Move(time.Second)
+	}
+	keep("get-run", "completed", nil, h.owner("GET", "/runs/"+c.run, nil))
+	keep("list-runs", "one-run", nil, h.owner("GET", "/runs?limit=1", nil))
+	keep("get-evidence", "completed", nil, h.owner("GET", "/runs/"+c.run+"/evidence", nil))
+	keep("stream-events", "resumed", nil, h.oneFrame(c.run))
+	keep("get-public-key", "one-key", nil, h.owner("GET", "/public-key", nil))
+	spec := h.owner("GET", "/specification", nil)
+	spec.body = []byte(strings.Join(lines(string(spec.body))[:3], "\n") + "\n")
+	keep("get-specification", "beginning", nil, spec)
+	other := h.create("local")
+	keep("revoke-run", "local-run", map[string]any{}, h.owner("POST", "/runs/"+other+"/revoke", map[string]any{}))
+	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
+	return all
+}
+
+// oneFrame resumes a stream one event before the head and reads that event.
+func (h *house) oneFrame(run string) answer {
+	h.t.Helper()
+	r := h.request("GET", ownerPrefix+"/runs/"+run+"/events", nil, h.asOwner(h.cookie), set("Last-Event-ID", fmt.Sprint(h.total(run)-1)))
+	response, err := h.client.Do(r)
+	must(h.t, err)
+	defer response.Body.Close()
+	var frame strings.Builder
+	for s := bufio.NewScanner(response.Body); s.Scan() && s.Text() != ""; {
+		frame.WriteString(s.Text() + "\n")
+	}
+	return answer{response.StatusCode, response.Header, []byte(frame.String() + "\n")}
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func decoded(t testing.TB, raw []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	must(t, d.Decode(&v))
+	return v
+}
+
+// normal replaces what differs from run to run by fixed values of the same form,
+// the same one for the same value.
+type normal struct {
+	fixed map[string]string
+	count map[string]int
+	exact *strings.Replacer
+}
+
+func newNormal(h *house) *normal {
+	return &normal{
+		fixed: map[string]string{}, count: map[string]int{},
+		exact: strings.NewReplacer(
+			h.secret, "the-line-in-owner.secret", h.origin, "http://localhost:8420", h.store, "http://127.0.0.1:8421",
+			encodedKey(h.keys.Evidence().Public()), opaque("evidence key", 1, 32), encodedKey(h.storeKey.Public), opaque("store key", 1, 32),
+		),
+	}
+}
+
+func encodedKey(k ed25519.PublicKey) string { return base64.RawURLEncoding.EncodeToString(k) }
+
+// shown is how many elements of a list are kept.
+const shown = 2
+
+// value normalizes every string of v, and cuts long lists.
+func (n *normal) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return n.text(v)
+	case []any:
+		for i := range v {
+			v[i] = n.value(v[i])
+		}
+		if len(v) > 0 {
+			if _, objects := v[0].(map[string]any); objects {
+				return v[:min(shown, len(v))]
+			}
+		}
+		return v
+	case map[string]any:
+		return n.object(v)
+	}
+	return v
+}
+
+func (n *normal) object(m map[string]any) map[string]any {
+	fixed := map[string]any{} // texts are named by commitments, which vary
+	for name, member := range m {
+		fixed[n.text(name)] = member
+	}
+	for _, name := range sortedKeys(fixed) {
+		member := n.value(fixed[name])
+		if _, number := member.(json.Number); number && strings.HasSuffix(name, "Micros") {
+			member = 250
+		}
+		if texts, ok := member.(map[string]any); ok && name == "texts" {
+			for _, extra := range sortedKeys(texts)[min(shown, len(texts)):] {
+				delete(texts, extra)
+			}
+		}
+		fixed[name] = member
+	}
+	return fixed
+}
+
+// variable are the values that differ, the longest forms first.
+var variable = []struct {
+	kind string
+	find *regexp.Regexp
+	make func(n int) string
+}{
+	{"jws", regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}`), exampleJWS},
+	{"token", regexp.MustCompile(`cs_run_[A-Za-z0-9_-]{43}`), func(n int) string { return "cs_run_" + opaque("token", n, 32) }},
+	{"target", regexp.MustCompile(`tgt_[A-Za-z0-9_-]{43}`), func(n int) string { return "tgt_" + opaque("target", n, 32) }},
+	{"checkout", regexp.MustCompile(`chk_[0-9a-f]{20}`), func(n int) string { return fmt.Sprintf("chk_%020d", n) }},
+	{"order", regexp.MustCompile(`ord_[0-9a-f]{20}`), func(n int) string { return fmt.Sprintf("ord_%020d", n) }},
+	{"uuid", regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), func(n int) string {
+		return fmt.Sprintf("01940e2e-7c00-7000-8000-%012d", n)
+	}},
+	{"mac", regexp.MustCompile(`^\.[A-Za-z0-9_-]{43}$`), func(n int) string { return "." + opaque("mac", n, 32) }},
+	{"digest", regexp.MustCompile(`\b[0-9a-f]{64}\b`), func(n int) string { return hex.EncodeToString(seeded("digest", n, 32)) }},
+	{"keyId", regexp.MustCompile(`^[0-9a-f]{16}$`), func(n int) string { return hex.EncodeToString(seeded("key", n, 8)) }},
+	{"signature", regexp.MustCompile(`^[A-Za-z0-9_-]{86}$`), func(n int) string { return opaque("signature", n, 64) }},
+	{"holder", regexp.MustCompile(`^[A-Z2-7]{26}$`), func(n int) string { return strings.Repeat("A", 25) + string(rune('A'+n-1)) }},
+	{"salt", regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`), func(n int) string { return opaque("salt", n, 16) }},
+}
+
+// stepToken is a permit's id and its MAC.
+var stepToken = regexp.MustCompile(`^[0-9a-f-]{36}\.[A-Za-z0-9_-]{43}$`)
+
+// genesis is the previousHash of every first event.
+var genesis = strings.Repeat("0", 64)
+
+func (n *normal) text(s string) string {
+	s = n.exact.Replace(s)
+	if strings.HasPrefix(s, "id: ") {
+		return n.frame(s)
+	}
+	if stepToken.MatchString(s) {
+		return n.text(s[:36]) + n.text(s[36:])
+	}
+	for _, v := range variable {
+		s = v.find.ReplaceAllStringFunc(s, func(found string) string {
+			if found == genesis || n.isFixed(found) {
+				return found
+			}
+			key := v.kind + " " + found
+			if _, known := n.fixed[key]; !known {
+				n.count[v.kind]++
+				n.fixed[key] = v.make(n.count[v.kind])
+			}
+			return n.fixed[key]
+		})
+	}
+	return s
+}
+
+// isFixed reports whether the value is one that was put in already.
+func (n *normal) isFixed(s string) bool {
+	for _, fixed := range n.fixed {
+		if fixed == s {
+			return true
+		}
+	}
+	return false
+}
+
+// frame normalizes a frame of a stream; its data is JSON.
+func (n *normal) frame(s string) string {
+	var b strings.Builder
+	for _, line := range lines(s) {
+		if data, isData := strings.CutPrefix(line, "data: "); isData {
+			var v any
+			d := json.NewDecoder(strings.NewReader(data))
+			d.UseNumber()
+			if err := d.Decode(&v); err != nil {
+				panic(err)
+			}
+			line = "data: " + string(mustJSON(n.value(v)))
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String() + "\n"
+}
+
+func seeded(kind string, n, size int) []byte {
+	var b []byte
+	for i := 0; len(b) < size; i++ {
+		sum := sha256.Sum256(fmt.Appendf(nil, "example %s %d %d", kind, n, i))
+		b = append(b, sum[:]...)
+	}
+	return b[:size]
+}
+
+func opaque(kind string, n, size int) string {
+	return base64.RawURLEncoding.EncodeToString(seeded(kind, n, size))
+}
+
+// exampleJWS has a header and a payload that can be read, and the signature of nobody.
+func exampleJWS(n int) string {
+	encode := func(v any) string { return base64.RawURLEncoding.EncodeToString(mustJSON(v)) }
+	return encode(map[string]any{"alg": "EdDSA", "typ": "countersign-receipt+jwt", "kid": hex.EncodeToString(seeded("key", 0, 8))}) + "." +
+		encode(map[string]any{"jti": fmt.Sprintf("01940e2e-7c00-7000-8000-%012d", n), "result": "applied"}) + "." + opaque("receipt", n, 64)
+}
