@@ -27,28 +27,35 @@ func (d *demo) wait(ctx context.Context) error {
 	}
 }
 
-// firstCommands begins a session with the restricted API.
+// firstCommands are for a shell: one step of a run, from looking to the receipt.
 const firstCommands = `
-  ORIGIN=%s
-  TOKEN=%s
-  # good until %s
+ORIGIN=%s
+TOKEN=%s
+# good until %s
 
-  # What may this run do, and what can be proposed now?
-  curl -s -H "Authorization: Bearer $TOKEN" $ORIGIN/api/v1/capabilities
-  curl -s -H "Authorization: Bearer $TOKEN" $ORIGIN/api/v1/observation > observation.json
+call() { curl -s -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" "$@"; echo; }
 
-  # Propose one entry of the catalog. report.json repeats the entry's words: see TurnProposal in
-  # "countersign openapi". An ALLOW brings a permit that is good for 30 seconds at most.
-  curl -s -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \
-       -d @report.json $ORIGIN/api/v1/turns
+# What may this run do, and what can be proposed now?
+call $ORIGIN/api/v1/capabilities
+call $ORIGIN/api/v1/observation > observation.json
 
-  # The answer was lost? Nothing has happened yet; ask for the decision, permit included.
-  curl -s -H "Authorization: Bearer $TOKEN" $ORIGIN/api/v1/decision
+# Propose one entry of the catalog, in its own words; the first is reading the shop's catalog.
+# An ALLOW brings a permit that is good for 30 seconds at most.
+OBSERVATION=$(grep -o '"observationId":"[^"]*"' observation.json | head -1 | cut -d '"' -f 4)
+TARGET=$(grep -o '"targetRef":"[^"]*"' observation.json | head -1 | cut -d '"' -f 4)
+ACTION='{"kind":"service","operationId":"merchant.catalog","targetRef":"'$TARGET'","args":{}}'
+call $ORIGIN/api/v1/turns -d '{"goalRestatement":"Buy one keyboard within the terms.","candidates":[{"id":"c1",
+  "action":'"$ACTION"',"purpose":"See what there is.","disposition":"proposed","rejectionReason":null}],
+  "selectedCandidateId":"c1","justification":{"summary":"It comes first.","evidenceRefs":["'$OBSERVATION'"]},
+  "expectedEffect":{"operationId":"merchant.catalog","transactionProposalId":null,"disclosedFields":[],
+  "postconditions":["catalog.read"]},"uncertainties":[]}'
 
-  # Execute exactly the permitted action. If the answer is lost, send the same once more: same key, same
-  # permit, same body have one effect.
-  curl -s -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \
-       -H "x-step-permit: PERMIT" -H "x-idempotency-key: op-0123456789abcdef" \
-       -d '{"action": ACTION}' $ORIGIN/api/v1/operation
+# Was the answer lost? Nothing has happened yet: the decision can be had again, permit included.
+call $ORIGIN/api/v1/decision > decision.json
+PERMIT=$(grep -o '"token":"[^"]*"' decision.json | cut -d '"' -f 4)
 
-Stop with Ctrl-C.`
+# Execute exactly the permitted action. Was the answer lost? The same line again, with the same key, has no
+# second effect and brings the stored result.
+call $ORIGIN/api/v1/operation -H "x-step-permit: $PERMIT" -H "x-idempotency-key: step-1-of-my-own-run" -d '{"action":'"$ACTION"'}'
+
+# Observe again and go on: product, cart, checkout, order. Stop the demo with Ctrl-C.`

@@ -36,14 +36,18 @@ func databaseFile(dir string) string { return filepath.Join(dir, "countersign.db
 // ledger: SQLite in dir, or the schema in the PostgreSQL database at url. The
 // ledger is bound to the keys. It is keys.ErrExists when dir is initialized.
 func Init(ctx context.Context, dir, url string) error {
+	if _, err := keys.Load(dir); url != "" && errors.Is(err, keys.ErrNotInitialized) {
+		// The server first: it is what may not be there.
+		if err := postgres.Migrate(ctx, url); err != nil {
+			return err
+		}
+	}
 	if err := keys.Init(dir); err != nil {
 		return err
 	}
 	var err error
 	if url == "" {
 		err = sqlite.Create(ctx, databaseFile(dir))
-	} else {
-		err = postgres.Migrate(ctx, url)
 	}
 	if err == nil {
 		err = bind(ctx, dir, url)
