@@ -30,7 +30,7 @@ func (x *reviewed) grant() *authority.Grant { return &x.s.Grants[0] }
 
 // about returns a maker of faultless material on an entry, new at each call.
 func about(t *testing.T, id string) func() *reviewed {
-	w := begun(t, TargetLocal).upTo(id)
+	w := before(TargetLocal, id)(t)
 	return func() *reviewed {
 		x := &reviewed{s: w.read(), now: w.now}
 		if err := canon.Unmarshal(canon.MustMarshal(w.catalog), &x.catalog); err != nil {
@@ -307,7 +307,7 @@ func TestProposeStopsByCategory(t *testing.T) {
 		{"effect", breaks[9].with, CategoryClarification, authority.EffectMismatch},
 		{"proposal", breaks[10].with, CategoryClarification, authority.EffectMismatch},
 	} {
-		w := begun(t, TargetLocal).upTo("submit")
+		w := before(TargetLocal, "submit")(t)
 		x := &reviewed{s: w.read(), catalog: w.catalog, r: w.report("submit"), now: w.now}
 		c.with(x)
 		if reason := w.propose(x.r); reason != c.code {

@@ -15,7 +15,7 @@ import (
 // TestRefusedMutation: the store's signed refusal is a definite no-effect; the
 // run stops for a retry and everything held is given back (G-08, L-11).
 func TestRefusedMutation(t *testing.T) {
-	w := begun(t, TargetHosted).upTo("submit")
+	w := before(TargetHosted, "submit")(t)
 	w.claim(w.permit("submit"))
 	w.budget(0, price)
 	n := len(w.events)
@@ -71,7 +71,7 @@ func TestRefusedLocalMutation(t *testing.T) {
 // TestUnconfirmed: a dispatch without a receipt is unknown; the reservation
 // stays and the run waits for reconciliation (H-146, H-147, G-08).
 func TestUnconfirmed(t *testing.T) {
-	w := begun(t, TargetHosted).upTo("submit")
+	w := before(TargetHosted, "submit")(t)
 	p := w.permit("submit")
 	x := w.claim(p)
 	unconfirmed := func(d *Deciding) *authority.Denial { return d.Unconfirmed(x.ID, "timeout") }
@@ -111,7 +111,7 @@ func TestUnconfirmed(t *testing.T) {
 
 // TestLateRefusal after an unconfirmed dispatch gives back what was held.
 func TestLateRefusal(t *testing.T) {
-	w := begun(t, TargetHosted).upTo("submit")
+	w := before(TargetHosted, "submit")(t)
 	x := w.claim(w.permit("submit"))
 	w.do(func(d *Deciding) { d.Unconfirmed(x.ID, "disconnected") })
 	n := len(w.events)
@@ -130,7 +130,7 @@ func TestVoided(t *testing.T) {
 		{"recheck", authority.GrantExpired, CategoryAuthority, authority.GrantExpired},
 		{"late", authority.InProgress, CategoryRetry, authority.ExecutionNotApplied}, // a reason outside the table
 	} {
-		w := begun(t, TargetHosted).upTo("submit")
+		w := before(TargetHosted, "submit")(t)
 		x := w.claim(w.permit("submit"))
 		n := len(w.events)
 		w.do(func(d *Deciding) {
@@ -156,7 +156,7 @@ func TestVoided(t *testing.T) {
 
 // TestMismatch: what was observed differs from what was promised.
 func TestMismatch(t *testing.T) {
-	w := begun(t, TargetHosted).upTo("submit")
+	w := before(TargetHosted, "submit")(t)
 	w.claim(w.permit("submit"))
 	w.receive(ResultApplied)
 	w.shop.Ordered = false // the store said applied and shows no order
@@ -281,7 +281,7 @@ func TestRevoke(t *testing.T) {
 	if reason := w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.PermitRevoked {
 		t.Errorf("the permit after the revoke: %q, want PERMIT_REVOKED", reason)
 	}
-	w = begun(t, TargetLocal).upTo("done")
+	w = before(TargetLocal, "done")(t)
 	if reason := w.denied(revoke); reason != authority.RunNotReady {
 		t.Errorf("revoke after completion: %q", reason)
 	}
@@ -297,7 +297,7 @@ func TestReceiptAfterRevoke(t *testing.T) {
 		ResultApplied: {price, []string{"hosted.receipt", "execution.receipt", "permit.consumed"}},
 		ResultRefused: {0, []string{"hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied"}},
 	} {
-		w := begun(t, TargetHosted).upTo("submit")
+		w := before(TargetHosted, "submit")(t)
 		w.claim(w.permit("submit"))
 		w.do(func(d *Deciding) { d.Revoke() })
 		if s := w.read(); s.Lease == nil || s.Outcome() != "unconfirmed_effect" {
@@ -549,7 +549,7 @@ func TestProposalEnds(t *testing.T) {
 		after time.Duration
 		voids bool
 	}{{10*time.Minute - time.Millisecond, false}, {10 * time.Minute, true}, {10*time.Minute + time.Millisecond, true}} {
-		w := begun(t, TargetLocal).upTo("submit")
+		w := before(TargetLocal, "submit")(t)
 		if due := w.read().Due(); due != w.now.Add(10*time.Minute).Time() {
 			t.Errorf("due %v", due)
 		}
@@ -571,7 +571,7 @@ func TestProposalEnds(t *testing.T) {
 		w.verify()
 	}
 	// A permit for a proposal that has ended is stale.
-	w := begun(t, TargetLocal).upTo("submit").after(10*time.Minute - 10*time.Second)
+	w := before(TargetLocal, "submit")(t).after(10*time.Minute - 10*time.Second)
 	w.observe()
 	p := w.permit("submit")
 	w.after(9999 * time.Millisecond)
@@ -621,7 +621,7 @@ func TestPermitIsOutstanding(t *testing.T) {
 // TestStateMoved: an observation of another state revokes the permit, and its
 // use says STALE_STATE (L-3).
 func TestStateMoved(t *testing.T) {
-	w := begun(t, TargetLocal).upTo("submit")
+	w := before(TargetLocal, "submit")(t)
 	p := w.permit("submit")
 	w.shop.Price--
 	n := len(w.events)
@@ -741,7 +741,7 @@ func TestClaimRechecksAuthority(t *testing.T) {
 		{"budget one cent short", func(s *State) { s.Budget.Spent = 1 }, authority.BudgetExceeded},
 		{"grant one cent short", func(s *State) { s.Grants[0].MaxTotalCents-- }, authority.BudgetExceeded},
 	} {
-		w := begun(t, TargetLocal).upTo("submit")
+		w := before(TargetLocal, "submit")(t)
 		p := w.permit("submit")
 		s := w.read()
 		c.change(s)
@@ -983,7 +983,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 
 // TestDue is when settling has work, and settling does it.
 func TestDue(t *testing.T) {
-	w := begun(t, TargetHosted).upTo("submit")
+	w := before(TargetHosted, "submit")(t)
 	p := w.permit("submit")
 	if due := w.read().Due(); due != p.ExpiresAt.Time() {
 		t.Errorf("with a permit: due %v", due)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -122,10 +123,36 @@ func blank(t rapid.TB, target string) *world {
 
 // begun is a run that is ready for its first report.
 func begun(t rapid.TB, target string) *world {
-	w := blank(t, target)
-	w.create(w.request())
-	w.start()
-	return w
+	return kept("ready "+target, func(t rapid.TB) *world {
+		w := blank(t, target)
+		w.create(w.request())
+		w.start()
+		return w
+	})(t)
+}
+
+// before is a run whose purchase is about to propose an entry.
+func before(target, entry string) stage {
+	return kept("before "+target+" "+entry, func(t rapid.TB) *world { return begun(t, target).upTo(entry) })
+}
+
+// stage makes a world.
+type stage func(rapid.TB) *world
+
+// worlds are what [kept] has made already.
+var worlds = map[string]*world{}
+
+// kept makes a world once and hands out copies of it.
+func kept(key string, make stage) stage {
+	return func(t rapid.TB) *world {
+		if worlds[key] == nil {
+			worlds[key] = make(t)
+		}
+		w := *worlds[key]
+		w.TB = t
+		w.events, w.texts, w.catalog, w.fates = slices.Clone(w.events), slices.Clone(w.texts), slices.Clone(w.catalog), maps.Clone(w.fates)
+		return &w
+	}
 }
 
 func (w *world) local() bool { return w.target == TargetLocal }

@@ -15,10 +15,13 @@ import (
 )
 
 // TestMain keeps rapid from leaving files of failed draws in the tree, where later
-// runs would pick them up. A failure prints its draws and its seed.
+// runs would pick them up; a failure prints its draws and its seed. The number of
+// histories fits the race detector; -rapid.checks asks for more.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
-		panic(err)
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "60"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
 	}
 	m.Run()
 }
@@ -37,7 +40,7 @@ var errands = []struct {
 	{"report", func(w *world, t *rapid.T, d *Deciding) {
 		e := rapid.SampledFrom(w.catalog).Draw(t, "entry")
 		r := reportOn(&e, d.State().Observation)
-		x := &reviewed{s: w.read(), catalog: w.catalog, r: r, now: d.Now()}
+		x := &reviewed{s: d.State(), catalog: w.catalog, r: r, now: d.Now()}
 		if n := rapid.Int64Range(0, 40).Draw(t, "break"); slices.Contains([]int64{2, 3, 5, 8, 9, 10}, n) {
 			breaks[n].with(x)
 		}
@@ -191,7 +194,7 @@ func (w *world) invariants(out *Transition) {
 // TestDecidingIsDeterministic: the same state, request, time and seed give the
 // same transition.
 func TestDecidingIsDeterministic(t *testing.T) {
-	a, b := begun(t, TargetHosted).upTo("done"), begun(t, TargetHosted).upTo("done")
+	a, b := before(TargetHosted, "done")(t), before(TargetHosted, "done")(t)
 	if a.events[len(a.events)-1].Hash != b.events[len(b.events)-1].Hash || string(a.state) != string(b.state) {
 		t.Error("two equal purchases differ")
 	}

@@ -106,7 +106,7 @@ func TestOneCycleHasItsCommits(t *testing.T) {
 // TestClaimIsBoundedByEveryExpiry: a claim that waits in a queue fails at the
 // first of permit, grant and proposal.
 func TestClaimIsBoundedByEveryExpiry(t *testing.T) {
-	w := begun(t, TargetLocal).upTo("submit")
+	w := before(TargetLocal, "submit")(t)
 	p := w.permit("submit")
 	proposal := w.read().Proposal.ExpiresAt
 	for _, c := range []struct {
@@ -136,7 +136,7 @@ func TestClaimIsBoundedByEveryExpiry(t *testing.T) {
 // TestExecutionRecordsTheIntent: what leaves is what was permitted, and the
 // intent names the request.
 func TestExecutionRecordsTheIntent(t *testing.T) {
-	w := begun(t, TargetHosted).upTo("submit")
+	w := before(TargetHosted, "submit")(t)
 	p := w.permit("submit")
 	x := w.claim(p)
 	s := w.status(StatusRunning)

@@ -105,10 +105,9 @@ func (w *world) resume() *world {
 }
 
 // Stages at which the cases begin.
-type stage func(rapid.TB) *world
 
 func created(target string) stage {
-	return func(t rapid.TB) *world { w := blank(t, target); w.create(w.request()); return w }
+	return kept("created "+target, func(t rapid.TB) *world { w := blank(t, target); w.create(w.request()); return w })
 }
 
 // bare has run.created and its grant and nothing else, on either target.
@@ -122,20 +121,24 @@ func bare(target string) stage {
 
 func ready(target string) stage { return func(t rapid.TB) *world { return begun(t, target) } }
 
-func before(target, entry string) stage {
-	return func(t rapid.TB) *world { return begun(t, target).upTo(entry) }
-}
-
 func permitted(target, entry string) stage {
-	return func(t rapid.TB) *world { w := begun(t, target).upTo(entry); w.permit(entry); return w }
+	return kept("permitted "+target+" "+entry, func(t rapid.TB) *world { w := before(target, entry)(t); w.permit(entry); return w })
 }
 
 func dispatched(target, entry string) stage {
-	return func(t rapid.TB) *world { w := permitted(target, entry)(t); w.claim(w.read().Permit); return w }
+	return kept("dispatched "+target+" "+entry, func(t rapid.TB) *world {
+		w := permitted(target, entry)(t)
+		w.claim(w.read().Permit)
+		return w
+	})
 }
 
 func receipted(target, entry string) stage {
-	return func(t rapid.TB) *world { w := permitted(target, entry)(t); w.carry(w.read().Permit); return w }
+	return kept("receipted "+target+" "+entry, func(t rapid.TB) *world {
+		w := permitted(target, entry)(t)
+		w.carry(w.read().Permit)
+		return w
+	})
 }
 
 func verified(target, entry string) stage {

@@ -34,8 +34,8 @@ var lawfulVectors = []struct {
 	file, title string
 	world       func(rapid.TB) *world
 }{
-	{"lawful-local.json", "a completed purchase on a local target", func(t rapid.TB) *world { return begun(t, TargetLocal).upTo("done") }},
-	{"lawful-hosted.json", "a completed purchase on a hosted target", func(t rapid.TB) *world { return begun(t, TargetHosted).upTo("done") }},
+	{"lawful-local.json", "a completed purchase on a local target", func(t rapid.TB) *world { return before(TargetLocal, "done")(t) }},
+	{"lawful-hosted.json", "a completed purchase on a hosted target", func(t rapid.TB) *world { return before(TargetHosted, "done")(t) }},
 	{"lawful-revoked.json", "a run that was revoked while a dispatch was out, with its receipt", func(t rapid.TB) *world {
 		w := dispatched(TargetHosted, "prepare")(t)
 		w.do(func(d *Deciding) { d.Revoke() })
