@@ -104,14 +104,14 @@ func record(h *house) map[string]exchange {
 		h.clock.Move(time.Second)
 	}
 	keep("get-run", "completed", nil, h.owner("GET", "/runs/"+c.run, nil))
-	keep("list-runs", "one-run", nil, h.owner("GET", "/runs?limit=1", nil))
+	other := h.create("local")
+	keep("list-runs", "first-page", nil, h.owner("GET", "/runs?limit=1", nil))
 	keep("get-evidence", "completed", nil, h.owner("GET", "/runs/"+c.run+"/evidence", nil))
 	keep("stream-events", "resumed", nil, h.oneFrame(c.run))
 	keep("get-public-key", "one-key", nil, h.owner("GET", "/public-key", nil))
 	spec := h.owner("GET", "/specification", nil)
 	spec.body = []byte(strings.Join(lines(string(spec.body))[:3], "\n") + "\n")
 	keep("get-specification", "beginning", nil, spec)
-	other := h.create("local")
 	keep("revoke-run", "local-run", map[string]any{}, h.owner("POST", "/runs/"+other+"/revoke", map[string]any{}))
 	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
 	return all

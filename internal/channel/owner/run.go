@@ -73,7 +73,7 @@ type listOutput struct {
 	}
 }
 
-// maxList bounds a list's answer in bytes, give or take one view.
+// maxList bounds the runs of one answer, in bytes. A single view is always shown.
 const maxList = 8 << 20
 
 func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
@@ -83,8 +83,9 @@ func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	out := &listOutput{}
 	out.Body.Runs = []*RunView{}
 	size, before := 0, in.Cursor
-	for len(out.Body.Runs) < in.Limit {
-		views, err := o.Gateway.List(ctx, before, min(10, in.Limit-len(out.Body.Runs)))
+	for {
+		// One more than fits tells whether there is a next page.
+		views, err := o.Gateway.List(ctx, before, min(10, in.Limit+1-len(out.Body.Runs)))
 		if err != nil {
 			return nil, err
 		}
@@ -92,20 +93,24 @@ func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
 			return out, nil
 		}
 		for _, v := range views {
-			before = v.State.ID
 			view := newRunView(v)
-			out.Body.Runs = append(out.Body.Runs, view)
-			for _, line := range view.Timeline {
-				size += len(line.Data) + 200
-			}
-			if size > maxList {
+			if size += view.size(); len(out.Body.Runs) == in.Limit || len(out.Body.Runs) > 0 && size > maxList {
 				out.Body.NextCursor = &before
 				return out, nil
 			}
+			out.Body.Runs = append(out.Body.Runs, view)
+			before = v.State.ID
 		}
 	}
-	out.Body.NextCursor = &before
-	return out, nil
+}
+
+// size is the view's length as JSON.
+func (v *RunView) size() int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // what is read from the ledger is JSON already
+	}
+	return len(b)
 }
 
 // RunView is everything an owner may see of a run (H-126). It holds no token, no

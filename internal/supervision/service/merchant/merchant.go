@@ -9,6 +9,8 @@ package merchant
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"countersign/internal/authority"
 	"countersign/internal/canon"
@@ -81,7 +83,8 @@ func (Adapter) Terms(raw json.RawMessage, origin string) (service.Terms, *author
 	if raw != nil {
 		var members map[string]json.RawMessage
 		t = terms{}
-		if canon.Unmarshal(raw, &members) != nil || len(members) != 5 || canon.Unmarshal(raw, &t) != nil {
+		null := func(m json.RawMessage) bool { return string(m) == "null" }
+		if canon.Unmarshal(raw, &members) != nil || len(members) != 5 || canon.Unmarshal(raw, &t) != nil || slices.ContainsFunc(slices.Collect(maps.Values(members)), null) {
 			return service.Terms{}, invalid("terms takes exactly origin, productId, quantity, addressRef and maxTotalCents")
 		}
 	}
