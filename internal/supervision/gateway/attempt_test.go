@@ -26,49 +26,45 @@ import (
 // outcome.
 func TestCallerHangsUp(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
-		for _, point := range gateway.Points {
-			var mu sync.Mutex
-			hits := 0
-			ctx, hangUp := context.WithCancel(t.Context())
-			armed := false
-			h := newHouse(t, e, func(c *gateway.Config) {
-				c.Fault = func(at string) {
-					mu.Lock()
-					defer mu.Unlock()
-					if armed && at == point {
-						hits++
-						hangUp()
-					}
+		// Fault is called by the goroutine that runs the attempt, this one.
+		var point string
+		var hangUp func()
+		hits := 0
+		h := newHouse(t, e, func(c *gateway.Config) {
+			c.Fault = func(at string) {
+				if at == point {
+					hits++
+					hangUp()
 				}
-			})
-			session := strings.HasPrefix(point, "session-")
-			armed = session
+			}
+		})
+		for _, at := range gateway.Points {
+			ctx, cancel := context.WithCancel(t.Context())
+			hits, hangUp = 0, cancel
+			session := strings.HasPrefix(at, "session-")
+			if session {
+				point = at
+			}
 			id, err := h.Create(ctx, createRequest(run.TargetHosted))
 			must(t, err)
 			if !session {
-				p := h.allow(id, "merchant.catalog")
-				_, err := h.operate(id, p, "key-of-the-catalog")
-				must(t, err)
-				p = h.allow(id, "add:fieldwork-keyboard:1")
-				mu.Lock()
-				armed = true
-				mu.Unlock()
+				h.do(id, "merchant.catalog")
+				p := h.allow(id, "add:fieldwork-keyboard:1")
+				point = at
 				out, err := h.Operate(ctx, request(id, p))
 				if err != nil || out.State != run.ExecutionVerified {
-					t.Errorf("%s: %+v, %v", point, out, err)
+					t.Errorf("%s: %+v, %v", at, out, err)
 				}
 			}
-			hangUp()
-			if s := h.state(id); s.Status != run.StatusReady || s.Unresolved() {
-				t.Errorf("%s: status %s, outcome %s", point, s.Status, s.Outcome())
-			}
-			mu.Lock()
+			point = ""
+			cancel()
 			if hits == 0 {
-				t.Errorf("%s was not reached", point)
+				t.Errorf("%s was not reached", at)
 			}
-			mu.Unlock()
+			if s := h.state(id); s.Status != run.StatusReady || s.Unresolved() {
+				t.Errorf("%s: status %s, outcome %s", at, s.Status, s.Outcome())
+			}
 			h.verify(id)
-			must(t, h.ledger.Close())
 		}
 	})
 }

@@ -173,7 +173,7 @@ func TestCrowdOfReports(t *testing.T) {
 // complete or given up, or the permit was revoked; never a dispatch after the
 // revocation, which the replay in verify would name.
 func TestRevokeAgainstClaim(t *testing.T) {
-	const rounds = 12
+	const rounds = 6
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
 		gateways := h.replicas(2)
@@ -204,7 +204,7 @@ func TestRevokeAgainstClaim(t *testing.T) {
 // Design 1: rotation against claim. The former token either claimed before the
 // rotation or is 401.
 func TestRotationAgainstClaim(t *testing.T) {
-	const rounds = 12
+	const rounds = 6
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
 		gateways := h.replicas(2)
@@ -291,11 +291,11 @@ var permitModel = porcupine.Model{
 	},
 }
 
-// Eight clients contend for one permit under two keys, each twice, in 20 rounds:
-// 320 operations have one order in which each answer is right. Call and return are
+// Eight clients contend for one permit under two keys, each twice, in 12 rounds:
+// 192 operations have one order in which each answer is right. Call and return are
 // taken at the client.
 func TestOperateIsLinearizable(t *testing.T) {
-	const rounds, clients = 20, 8
+	const rounds, clients = 12, 8
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
 		gateways := h.replicas(3)
