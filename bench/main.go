@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -74,18 +75,23 @@ func execute(ctx context.Context, args []string) (err error) {
 	}
 	start := time.Now()
 	var lines []line
+	var failed error // of rows; the others are printed all the same
 	for _, r := range rows {
 		if !strings.Contains(","+*only+",", fmt.Sprintf(",%d,", r.number)) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "row %d ...\n", r.number)
 		measured, err := r.measure(ctx, b)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return fmt.Errorf("row %d: %w", r.number, err)
+			failed = errors.Join(failed, fmt.Errorf("row %d: %w", r.number, err))
+			measured = []line{{row: r.number, name: "the measurement failed", problems: []string{err.Error()}}}
 		}
 		lines = append(lines, measured...)
 	}
 	fmt.Println(machineLine(b.floors))
 	fmt.Printf("%d pairs, windows of %v, %v in all\n\n", b.pairs, b.window, time.Since(start).Round(time.Second))
-	return printTable(os.Stdout, lines)
+	return errors.Join(printTable(os.Stdout, lines), failed)
 }

@@ -29,6 +29,9 @@ func atLeast(x float64) aim { return aim{false, x} }
 func atMost(x float64) aim  { return aim{true, x} }
 
 func (a aim) String() string {
+	if a == (aim{}) {
+		return "-"
+	}
 	if a.atMost {
 		return fmt.Sprintf("<= %.4g", a.bound)
 	}

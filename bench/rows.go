@@ -4,11 +4,10 @@ import "context"
 
 // rows in the order of the table.
 var rows = []row{
-	{1, notBuilt(1, "cycles/s at 64 runs: grouped / batch limit 1")},
-	{2, notBuilt(2, "in-process cycles/s at 64 / bare program")},
-	{3, notBuilt(3, "one caller: cycle p50 / floor")},
+	{1, grouping}, // with row 2
+	{3, oneCaller},
 	{4, notBuilt(4, "PostgreSQL / pgbench")},
-	{5, notBuilt(5, "verify a 100,000-event export")},
+	{5, verification},
 	{6, checksAgainstPeers},
 }
 
