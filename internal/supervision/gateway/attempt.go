@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign/dispatch"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+)
+
+// attempt carries a claimed action out and records its outcome.
+func (g *Gateway) attempt(ctx context.Context, c *claim) error {
+	switch {
+	case c.state.Config.Target != run.TargetHosted:
+		return g.executeLocal(ctx, c)
+	case c.permit.Class == run.ClassRead:
+		return g.executeRead(ctx, c)
+	default:
+		return g.executeHosted(ctx, c)
+	}
+}
+
+// executeLocal applies the effect at the local service. Effect, receipt,
+// verification and the next observation are one commit.
+func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
+	svc := g.services[c.state.Config.Service]
+	start := time.Now()
+	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		if reason := g.lapsed(a, c); reason != "" {
+			return denied(a.Void(c.executionID, "recheck", reason))
+		}
+		local, _, err := g.Ledger.Load(ctx, g.serviceKey(c.RunID))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		effect, err := svc.Execute(local.State, promise(c.entry), a.NewID)
+		if err != nil {
+			return err
+		}
+		outcome := run.Outcome{Kind: run.ReceiptLocal, Result: run.ResultApplied, OrderID: effect.OrderID, BodySHA256: viewHash(effect.View)}
+		if effect.Refused != "" {
+			outcome.Result, outcome.Cause = run.ResultRefused, "refused"
+		}
+		if denial := a.Receive(c.executionID, outcome); denial != nil {
+			return denial
+		}
+		g.measure(a, c, start)
+		if effect.Refused != "" {
+			a.change.Guards = append(a.change.Guards, ledger.Guard{Key: local.Key, Revision: local.Revision})
+			return nil
+		}
+		a.change.Writes = append(a.change.Writes, ledger.Write{Key: local.Key, Revision: local.Revision, Head: local.Head, State: effect.State})
+		if a.State().Terminal() {
+			return nil
+		}
+		sighting, err := svc.SeeLocal(effect.State, effect.View)
+		if err != nil {
+			return err
+		}
+		sighting.CapturedAt = a.Now()
+		return g.record(a, svc, sighting)
+	})
+}
+
+// settledElsewhere passes over a denial that only says that the outcome was
+// recorded by somebody else, such as settling after the lease ended.
+func settledElsewhere(d *authority.Denial) error {
+	if d.Reason == authority.InProgress {
+		return nil
+	}
+	return d
+}
+
+func viewHash(view *string) string {
+	if view == nil {
+		return canon.Hash(nil)
+	}
+	return canon.Hash([]byte(*view))
+}
+
+func (g *Gateway) measure(a *attempt, c *claim, start time.Time) {
+	micros := time.Since(start).Microseconds()
+	a.Measure(run.Metrics{TurnID: &c.permit.Bindings.TurnID, ExecutionID: &c.executionID, ExecutionMicros: &micros})
+}
+
+// executeRead reads from the store. A failure is a definite no-effect.
+func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
+	request, err := g.services[c.state.Config.Service].(Hosted).Request(promise(c.entry))
+	if err != nil {
+		return err
+	}
+	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
+		return err
+	}
+	start := time.Now()
+	g.Fault("before-send")
+	body, status, readErr := g.read(ctx, c.state, request)
+	g.Fault("after-send")
+	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		if readErr != nil {
+			return denied(a.NotApplied(c.executionID, "read_failed"))
+		}
+		g.measure(a, c, start)
+		return denied(a.Receive(c.executionID, run.Outcome{Kind: run.ReceiptRead, Result: run.ResultApplied, Status: int64(status), BodySHA256: canon.Hash(body)}))
+	})
+	if err != nil || readErr != nil {
+		return err
+	}
+	view := string(body)
+	g.verify(ctx, c, &view)
+	return nil
+}
+
+// executeHosted sends the mutation once and records what the store's receipt
+// says; without a receipt that verifies the outcome is unknown.
+func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
+	request, err := g.services[c.state.Config.Service].(Hosted).Request(promise(c.entry))
+	if err != nil {
+		return err
+	}
+	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
+		return err
+	}
+	start := time.Now()
+	g.Fault("before-send")
+	permit := g.permitFor(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
+	got := g.send(ctx, c.state, permit, request, c.window)
+	g.Fault("before-receipt")
+	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		switch {
+		case got.unsent:
+			return denied(a.Void(c.executionID, got.cause, authority.HostedUnreachable))
+		case got.receipt == nil || !amountAgrees(got.receipt, &c.permit):
+			return denied(a.Unconfirmed(c.executionID, got.why()))
+		}
+		g.measure(a, c, start)
+		return denied(a.Receive(c.executionID, hostedOutcome(got)))
+	})
+	g.Fault("after-receipt")
+	if err != nil && got.receipt != nil {
+		g.Log.Error("a store's receipt could not be recorded", "run", c.RunID, "execution", c.executionID, "receipt", got.jws, "error", err)
+	}
+	if err != nil || got.receipt == nil || got.receipt.Result != dispatch.Applied {
+		return err
+	}
+	g.verify(ctx, c, nil)
+	return nil
+}
+
+// why says why an answer decides nothing.
+func (a answer) why() string {
+	if a.cause == "" {
+		return "unverifiable_answer"
+	}
+	return a.cause
+}
+
+// amountAgrees reports whether the store charged what was permitted: a commit
+// its amount, anything else nothing.
+func amountAgrees(r *dispatch.Receipt, p *run.Permit) bool {
+	switch {
+	case r.Result != dispatch.Applied:
+		return true
+	case p.Class == run.ClassCommit:
+		return r.AmountCents != nil && *r.AmountCents == p.AmountCents.String()
+	}
+	return r.AmountCents == nil || *r.AmountCents == "0"
+}
+
+func hostedOutcome(a answer) run.Outcome {
+	o := run.Outcome{
+		Kind: run.ReceiptHosted, Result: run.ResultRefused, Status: int64(a.http.Status), BodySHA256: canon.Hash(a.http.Body),
+		Receipt: a.jws, ObservedBy: "response", Cause: "refused",
+	}
+	if a.receipt.Result == dispatch.Applied {
+		o.Result, o.OrderID, o.Cause = run.ResultApplied, a.receipt.OrderID, ""
+	}
+	return o
+}
+
+// withhold tests the authority once more just before bytes leave (H-044). When it
+// has lapsed, or cannot be tested, the intent is voided and nothing is sent.
+func (g *Gateway) withhold(ctx context.Context, c *claim) (bool, error) {
+	a, err := g.begin(ctx, c.RunID)
+	if err != nil {
+		g.Log.Warn("a dispatch cannot be rechecked", "run", c.RunID, "execution", c.executionID, "error", err)
+		return true, g.void(ctx, c, "recheck", authority.ExecutionNotApplied)
+	}
+	if x := a.State().Execution; x == nil || x.ID != c.executionID || x.State != run.ExecutionDispatched {
+		return true, nil // settled meanwhile; the chain says how
+	}
+	if reason := g.lapsed(a, c); reason != "" {
+		return true, g.void(ctx, c, "recheck", reason)
+	}
+	if c.window = g.sendWindow() - a.Now().Sub(c.claimedAt); c.window <= 0 {
+		return true, g.void(ctx, c, "late", authority.ExecutionNotApplied)
+	}
+	return false, nil
+}
+
+func (g *Gateway) sendWindow() time.Duration {
+	if g.Doors.Window {
+		return run.DispatchLife
+	}
+	return run.SendWindow
+}
+
+// lapsed returns why the authority of a claimed execution no longer holds, or "".
+func (g *Gateway) lapsed(a *attempt, c *claim) string {
+	s, now := a.State(), a.Now()
+	// A dispatch permit counts in whole seconds: in the last, incomplete one of
+	// its authority it would reach the store expired.
+	hosted := c.state.Execution.Dispatch != nil
+	switch {
+	case g.Doors.Recheck:
+		return ""
+	case s.Terminal():
+		return authority.PermitRevoked
+	case now >= c.end, hosted && now.Time().Unix() >= c.end.Time().Unix():
+		return authority.PermitExpired
+	}
+	return ""
+}
+
+// void records that an intent was given up before anything was sent. An execution
+// that is settled already stays as it is.
+func (g *Gateway) void(ctx context.Context, c *claim, cause, reason string) error {
+	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		if x := a.State().Execution; x == nil || x.ID != c.executionID || x.State != run.ExecutionDispatched {
+			return nil
+		}
+		return denied(a.Void(c.executionID, cause, reason))
+	})
+}
+
+// recordOutcome stores what became of an execution. An effect may stand behind
+// it, so it tries on while the ledger refuses, until the lease has ended.
+func (g *Gateway) recordOutcome(ctx context.Context, runID string, f func(*attempt) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.LeaseLife)
+	defer cancel()
+	wait := 5 * time.Millisecond
+	for {
+		err := g.decide(ctx, runID, f)
+		if denial, ok := errors.AsType[*authority.Denial](err); ok {
+			return settledElsewhere(denial)
+		}
+		if err == nil || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+			wait = min(2*wait, 500*time.Millisecond)
+		}
+	}
+}
+
+// verify takes the observation that shows whether the execution did what it
+// promised. When the service cannot be seen now, or the observation cannot be
+// stored, the execution stays receipted and the next observation verifies it.
+func (g *Gateway) verify(ctx context.Context, c *claim, view *string) {
+	g.Fault("before-verify")
+	start := time.Now()
+	err := g.looking(ctx, c.RunID, view, func(a *attempt, look func() error) error {
+		x := a.State().Execution
+		if a.State().Terminal() || x == nil || x.ID != c.executionID || x.State != run.ExecutionReceipted {
+			return nil
+		}
+		if err := look(); err != nil {
+			return err
+		}
+		micros := time.Since(start).Microseconds()
+		a.Measure(run.Metrics{ExecutionID: &c.executionID, ObservationMicros: &micros})
+		return nil
+	})
+	if err != nil {
+		g.Log.Warn("the verification of an execution is pending", "run", c.RunID, "execution", c.executionID, "error", err)
+	}
+	g.Fault("after-verify")
+}
