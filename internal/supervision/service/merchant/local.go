@@ -146,7 +146,7 @@ func (e *executing) add(a addArgs) {
 	}
 	i := slices.IndexFunc(e.s.Cart.Lines, func(l Line) bool { return l.ProductID == a.ProductID })
 	if i < 0 {
-		e.s.Cart.Lines = append(e.s.Cart.Lines, Line{a.ProductID, a.Quantity})
+		e.s.Cart.Lines = append(e.s.Cart.Lines, Line(a))
 	} else {
 		e.s.Cart.Lines[i].Quantity += a.Quantity
 	}
