@@ -34,6 +34,7 @@ type order struct {
 	Commits  bool          // single commits of one event instead of cycles
 	HTTP     bool          // serve the API, with the callers' HTTP client in the same process
 	Dir      string        // folder with keys and, without Database, the ledger
+	Postgres bool          // the parent gives each turn a fresh Database
 	Database string        // PostgreSQL URL
 	Callers  int           // at the same time, each with a run of its own
 	Batch    int           // most Changes in one transaction; 0: the product's

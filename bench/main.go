@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"countersign/internal/pgtest"
 )
 
 // bench is one run of the program.
@@ -31,6 +33,9 @@ type bench struct {
 	quick  bool
 	self   string // this program, for its children
 	floors floors
+
+	server    *pgtest.Server // of row 4
+	databases int            // made on it
 }
 
 // row is a row of the table of design.md.

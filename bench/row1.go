@@ -16,6 +16,7 @@ const callers = 64
 type contestant struct {
 	name  string
 	order order
+	other func(context.Context) (rate float64, err error) // another program instead of a child
 	rates []float64
 	p50s  []float64 // seconds
 }
@@ -43,8 +44,19 @@ func (b *bench) turns(ctx context.Context, eventsOfCycle int, contestants ...*co
 
 // turn is one window of one contestant, in a ledger of its own.
 func (b *bench) turn(ctx context.Context, eventsOfCycle int, c *contestant) (problems []string, err error) {
+	if c.other != nil {
+		rate, err := c.other(ctx)
+		c.rates = append(c.rates, rate)
+		return nil, err
+	}
 	o := c.order
 	o.Window = b.window
+	if c.order.Postgres {
+		if o.Database, err = b.newDatabase(ctx); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, b.dropDatabase(ctx, o.Database)) }()
+	}
 	if o.Dir, err = os.MkdirTemp(b.dir, "turn-"); err != nil {
 		return nil, err
 	}
@@ -61,6 +73,11 @@ func (b *bench) turn(ctx context.Context, eventsOfCycle int, c *contestant) (pro
 	l, err := b.killed(ctx, o)
 	if err != nil {
 		return nil, err
+	}
+	if c.order.Postgres {
+		if err := b.crash(); err != nil {
+			return nil, err
+		}
 	}
 	c.rates, c.p50s = append(c.rates, l.rate), append(c.p50s, l.p50.Seconds())
 	var found *audited
