@@ -14,6 +14,7 @@ import (
 // H-128 to H-135: a whole purchase over HTTP at both targets, and everything an
 // agent is told on the way.
 func TestPurchase(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for _, target := range []string{"local", "hosted"} {
 		t.Run(target, func(t *testing.T) {
@@ -55,6 +56,7 @@ func TestPurchase(t *testing.T) {
 
 // G-11 L-12: the observation stands until something changes, and lasts 30 s.
 func TestObservation(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	c := h.agent("local")
 	id := func() string { return c.ask("GET", "/observation", nil).text("observationId") }
@@ -91,6 +93,7 @@ func TestObservation(t *testing.T) {
 // H-133 L-19: GET /decision is the answer to the newest report, with the permit
 // while it is live.
 func TestDecision(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	c := h.agent("local")
 	c.ask("GET", "/decision", nil).is(t, "before any report", 404, "NOT_FOUND")
@@ -120,6 +123,7 @@ func TestDecision(t *testing.T) {
 
 // H-081 H-173 G-12: one live permit; what another run has is good for nothing.
 func TestSecondPermitAndOtherRun(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	a, b := h.agent("local"), h.agent("local")
 	if got := a.ask("GET", "/capabilities", nil).text("runId"); got != a.run {
@@ -155,6 +159,7 @@ func TestSecondPermitAndOtherRun(t *testing.T) {
 
 // G-09 over HTTP, G-12: each refusal of /operation, and the good request after it.
 func TestOperationRefusals(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	c := h.agent("local")
 	permitHeader, keyHeader := "X-Step-Permit", "X-Idempotency-Key"
@@ -206,6 +211,7 @@ func TestOperationRefusals(t *testing.T) {
 // L-13 L-19: a repeated request has the same body, the header says that it is a
 // replay; another request under the key is a conflict, a spent permit is spent.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	for _, target := range []string{"local", "hosted"} {
 		c := h.agent(target)
@@ -247,6 +253,7 @@ func TestReplay(t *testing.T) {
 // G-09: a well-formed report is always 200 with a decision; what touches the goal
 // or authority pauses the run, without a permit.
 func TestDecisions(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	for _, d := range []struct {
 		name, reason, status string

@@ -43,6 +43,7 @@ func cookie(value string) edit {
 // the session before the origin, the origin before everything in the body. Each
 // step's request is wrong in all later steps too.
 func TestOwnerOrder(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	c := h.agent("local")
 	before := h.total(c.run)
@@ -95,6 +96,7 @@ func TestOwnerOrder(t *testing.T) {
 
 // G-20: content type before schema before 404 before 409.
 func TestOwnerOrderOfBodies(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	const unknown = "01940e2e-7c00-7000-8000-000000000001"
 	ended := h.create("local")
@@ -132,6 +134,7 @@ func TestOwnerOrderOfBodies(t *testing.T) {
 // H-129 H-139, on every agent route: only the run's live token authenticates, and
 // it does so before the body is looked at.
 func TestAgentAuthentication(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	c := h.agent("local")
 	former := c.token
@@ -177,6 +180,7 @@ func TestAgentAuthentication(t *testing.T) {
 
 // A token lives no longer than the grant, of 60 minutes at most (G-07).
 func TestTokenExpires(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	c := h.agent("local")
 	expires := h.view(c.run)["grants"].([]any)[0].(map[string]any)["expiresAt"]
@@ -192,6 +196,7 @@ func TestTokenExpires(t *testing.T) {
 
 // The owner's session ends with signing out and after 12 hours.
 func TestOwnerSessionEnds(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	second := h.signIn()
 	h.do("DELETE", ownerPrefix+"/session", nil, h.asOwner(second)).is(t, "sign out", 204, "")
@@ -206,6 +211,7 @@ func TestOwnerSessionEnds(t *testing.T) {
 // Five wrong secrets a minute, then 429 for the right one too; a minute later it
 // is taken again.
 func TestWrongSecrets(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	try := func(secret string) answer {
 		return h.do("POST", ownerPrefix+"/session", map[string]any{"secret": secret}, h.asOwner(""))
@@ -230,6 +236,7 @@ func TestWrongSecrets(t *testing.T) {
 
 // What the session cookie is (G-20).
 func TestOwnerCookie(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	a := h.do("POST", ownerPrefix+"/session", map[string]any{"secret": h.secret}, h.asOwner(""))
 	cookies := (&http.Response{Header: a.header}).Cookies()

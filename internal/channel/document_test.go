@@ -15,6 +15,7 @@ import (
 
 // The published document is the one that the serving code makes.
 func TestDocumentInStep(t *testing.T) {
+	t.Parallel()
 	document, err := channel.Document()
 	must(t, err)
 	if !bytes.Equal(document, api.OpenAPI) {
@@ -39,6 +40,7 @@ var texts = map[string][]byte{
 // H-112 and the issue's walk both ways: every route of the server is documented,
 // and every documented operation is a route of the server.
 func TestDocument(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	documented := []string{}
 	for _, o := range document().operations {
@@ -81,6 +83,7 @@ func TestDocument(t *testing.T) {
 // Every operation has an example of its answer, and of its body when it takes
 // one; each fits its schema.
 func TestExamplesFitSchemas(t *testing.T) {
+	t.Parallel()
 	fits := func(o *operation, what string, place []string, examples map[string]struct {
 		Value any `json:"value"`
 	}) {
@@ -122,6 +125,7 @@ func decodedSchema(t *testing.T, v any) any {
 
 // The texts of the contract are served to whoever asks, as they are in the tree.
 func TestTexts(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for path, want := range texts {
 		response, err := http.Get(h.origin + path)
@@ -158,6 +162,7 @@ func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
 
 // The check that all other tests here lean on sees what it should see.
 func TestContractControl(t *testing.T) {
+	t.Parallel()
 	example := func(id string) map[string]any {
 		o := document().operations[slices.IndexFunc(document().operations, func(o *operation) bool { return o.ID == id })]
 		for _, e := range o.Responses["200"].Content["application/json"].Examples {
@@ -213,6 +218,7 @@ func TestContractControl(t *testing.T) {
 // A report that package run takes fits the document's schema, and one that breaks
 // a documented bound does not.
 func TestReportSchema(t *testing.T) {
+	t.Parallel()
 	place := document().find("POST", "/api/v1/turns").requestSchema()
 	good := func() map[string]any {
 		for _, e := range document().find("POST", "/api/v1/turns").RequestBody.Content["application/json"].Examples {

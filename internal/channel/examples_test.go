@@ -30,6 +30,7 @@ type exchange struct {
 // The examples of the document are what the server answers, with what differs
 // from run to run replaced.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *config) {
 		c.now = func() time.Time { return time.Date(2026, 1, 15, 9, 0, 0, 0, time.UTC) }
 	})

@@ -44,6 +44,7 @@ type house struct {
 	secret   string
 	keys     *keys.Keys
 	clock    *ledger.Clock
+	ledger   *sqlite.Ledger
 	api      *edge.API
 	store    string // its origin
 	storeKey dispatch.TrustedKey
@@ -75,6 +76,7 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 	l, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: h.clock})
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
+	h.ledger = l
 
 	listener, err := net.Listen("tcp", "localhost:0")
 	must(t, err)
@@ -406,10 +408,12 @@ func (h *house) events(run string) map[string]int {
 	return counts
 }
 
-// total is how many events the run has.
+// total is how many events the run has, read past the server.
 func (h *house) total(run string) int {
 	h.t.Helper()
-	return len(h.view(run)["timeline"].([]any))
+	s, _, err := h.ledger.Load(h.t.Context(), ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, ID: run})
+	must(h.t, err)
+	return int(s.Sequence)
 }
 
 // runs is how many runs there are.

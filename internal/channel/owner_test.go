@@ -18,6 +18,7 @@ const minute = time.Minute
 
 // H-090 H-104 H-105
 func TestInstallation(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	a := h.owner("GET", "/status", nil)
 	if want := string(mustJSON(testStatus)); fmt.Sprint(decoded(t, a.body)) != fmt.Sprint(decoded(t, []byte(want))) {
@@ -50,6 +51,7 @@ func with(target, name string, value any) map[string]any {
 // G-21 L-1: what is not built is 501 and named, an omitted mode or channel counts
 // as its default; what is not known is 400. Neither makes a run.
 func TestCreateRefused(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	const unbuilt, invalid = "NOT_IMPLEMENTED", "INVALID_REQUEST"
 	for _, c := range []struct {
@@ -92,6 +94,7 @@ func TestCreateRefused(t *testing.T) {
 
 // G-21: the defaults of a create body, and what is taken as it was given.
 func TestCreateDefaults(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	a := h.owner("POST", "/runs", with("local", "target", nil))
 	a.is(t, "create", 201, "")
@@ -127,6 +130,7 @@ func TestCreateDefaults(t *testing.T) {
 // L-1 L-2 G-06: terms have exactly the five members, and their origin is the
 // configured store's.
 func TestCreateTerms(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	good := func(target string) map[string]any {
 		origin := "local"
@@ -182,6 +186,7 @@ func TestCreateTerms(t *testing.T) {
 
 // L-1: without a configured store a hosted create is 503 and makes no run.
 func TestHostedWithoutStore(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *config) { c.noStore = true })
 	h.owner("POST", "/runs", createBody("hosted")).is(t, "hosted", 503, "HOSTED_UNREACHABLE")
 	if n := h.runs(); n != 0 {
@@ -192,6 +197,7 @@ func TestHostedWithoutStore(t *testing.T) {
 
 // H-091: newest first, and nextCursor leads through all runs once.
 func TestList(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	if a := h.owner("GET", "/runs", nil); len(a.members()["runs"].([]any)) != 0 || a.members()["nextCursor"] != nil {
 		t.Errorf("without runs: %s", a.body)
@@ -235,6 +241,7 @@ func TestList(t *testing.T) {
 // H-126 H-127: a view is complete, and no token, cookie or secret is in it, in a
 // list or in evidence.
 func TestNoCredentialIsShown(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	c := h.agent("hosted")
 	former := c.token
@@ -270,6 +277,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 
 // H-096: revoke ends the run and its unused permit; what happened stays.
 func TestRevoke(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, standing)
 	c := h.agent("local")
 	done := c.allow("merchant.catalog")
@@ -304,6 +312,7 @@ func TestRevoke(t *testing.T) {
 // H-101 H-157: the export verifies with the key that is known from elsewhere, and
 // not when one byte is changed.
 func TestEvidence(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	c := h.agent("hosted")
 	for _, entry := range purchase {
