@@ -16,12 +16,11 @@ import (
 	"countersign/internal/channel/owner"
 	"countersign/internal/identity"
 	"countersign/internal/keys"
+	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
 	"countersign/internal/supervision/service/merchant"
 )
-
-const workspace = "default"
 
 // App is an open installation.
 type App struct {
@@ -87,7 +86,7 @@ func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gatew
 	}
 	return gateway.New(gateway.Config{
 		Ledger: l, Keys: k, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}}, Guardian: guardian,
-		Store: c.Store, Sender: dispatch.NewClient(nil), Log: c.Log, Workspace: workspace, Fault: c.Fault, Doors: c.Doors,
+		Store: c.Store, Sender: dispatch.NewClient(nil), Log: c.Log, Workspace: ledger.DefaultWorkspace, Fault: c.Fault, Doors: c.Doors,
 	}), nil
 }
 
@@ -98,7 +97,7 @@ func (a *App) newAPI() (*edge.API, error) {
 		return nil, err
 	}
 	channel.Routes(api, owner.Config{
-		Gateway: a.gateway, Owners: identity.NewOwners(a.ledger, workspace, a.keys.Secret()), Keys: trusted(a.keys.EvidenceList()),
+		Gateway: a.gateway, Owners: identity.NewOwners(a.ledger, ledger.DefaultWorkspace, a.keys.Secret()), Keys: trusted(a.keys.EvidenceList()),
 		Specification: spec.Protocol, Status: a.status,
 	})
 	return api, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"countersign/dispatch"
 	"countersign/evidence"
@@ -59,16 +60,9 @@ func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
 func pin(list []dispatch.TrustedKey) []string {
 	var lines []string
 	for _, k := range list {
-		lines = append(lines, string(trimLine(dispatch.FormatKeys([]dispatch.TrustedKey{k}))))
+		lines = append(lines, strings.TrimSuffix(string(dispatch.FormatKeys([]dispatch.TrustedKey{k})), "\n"))
 	}
 	return lines
-}
-
-func trimLine(b []byte) []byte {
-	if n := len(b); n > 0 && b[n-1] == '\n' {
-		return b[:n-1]
-	}
-	return b
 }
 
 // built denies what this build does not do, by name.

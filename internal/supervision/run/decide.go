@@ -194,7 +194,7 @@ type CreateRequest struct {
 func (d *Deciding) Create(r CreateRequest) {
 	instruction := d.text(r.Instruction)
 	d.emit(&Created{
-		Subject:     Subject{Format, "run", r.RunID, r.Workspace, r.Issuer, Machine},
+		Subject:     evidence.Subject{Format: evidence.Format, Kind: "run", ID: r.RunID, Workspace: r.Workspace, Issuer: r.Issuer, Machine: Machine},
 		Config:      r.Config,
 		Instruction: instruction,
 		Terms:       r.Terms, TermsDigest: authority.Digest(authority.DomainTerms, r.Terms), GoalDigest: GoalDigest(instruction, r.Terms),

@@ -8,22 +8,9 @@ import (
 	"countersign/internal/money"
 )
 
-// Format is the evidence format that the first event of a chain states.
-const Format = "countersign-evidence/1"
-
-// Subject names the chain; it is the data.subject of the first event.
-type Subject struct {
-	Format    string `json:"format"`
-	Kind      string `json:"kind"`
-	ID        string `json:"id"`
-	Workspace string `json:"workspace"`
-	Issuer    string `json:"issuer"`
-	Machine   int64  `json:"machine"`
-}
-
 // Created is run.created: everything an owner fixed about the run.
 type Created struct {
-	Subject     Subject             `json:"subject"`
+	Subject     evidence.Subject    `json:"subject"`
 	Config      Config              `json:"config"`
 	Instruction evidence.Commitment `json:"instruction"`
 	Terms       json.RawMessage     `json:"terms"`
@@ -39,7 +26,7 @@ type Created struct {
 func (Created) eventType() string { return "run.created" }
 
 func (e Created) apply(f *fold) {
-	f.must(e.Subject.Format == Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
+	f.must(e.Subject.Format == evidence.Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
 	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
 	f.must(e.GoalDigest == GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
 	hosted := e.Config.Target == TargetHosted

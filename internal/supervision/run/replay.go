@@ -111,7 +111,7 @@ func (r *Replay) once(b body) bool {
 // believed.
 func (r *Replay) known(e evidence.Event) bool {
 	var first struct {
-		Subject Subject `json:"subject"`
+		Subject evidence.Subject `json:"subject"`
 	}
 	_ = canon.Decode(e.Data, &first) // an unreadable subject is the zero subject, which is unknown
 	return first.Subject.Kind == "run" && first.Subject.Machine == Machine && e.Type == "run.created"
