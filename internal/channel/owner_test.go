@@ -233,8 +233,13 @@ func TestList(t *testing.T) {
 	if one := h.view(newest[0]); fmt.Sprint(one) != fmt.Sprint(inList) {
 		t.Error("the list's view is not the run's")
 	}
-	for _, query := range []string{"limit=0", "limit=101", "limit=-1", "limit=x", "limit=1.5", "cursor=x", "cursor=" + strings.Repeat("1", 37), "cursor=%00", "Limit=1"} {
-		h.owner("GET", "/runs?"+query, nil).is(t, query, 400, "INVALID_REQUEST")
+	for _, query := range []string{"limit=0", "limit=101", "limit=-1", "limit=x", "limit=1.5", "cursor=x", "cursor=" + strings.Repeat("1", 37), "cursor=%00", "Limit=1", "limit=", "limit", "cursor=", "cursor=&limit=1", "limit=1&limit=1", "after=1"} {
+		a := h.owner("GET", "/runs?"+query, nil)
+		a.is(t, query, 400, "INVALID_REQUEST")
+		parameter, _, _ := strings.Cut(query, "=")
+		if !strings.Contains(a.text("detail")+string(mustJSON(a.members()["errors"])), "query."+parameter) {
+			t.Errorf("%s: the answer does not name the parameter\n%s", query, a.body)
+		}
 	}
 }
 

@@ -70,7 +70,6 @@ func New(c Config) (*API, error) {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	config.Transformers = []huma.Transformer{encode}
-	config.RejectUnknownQueryParameters = true
 	config.Servers = []*huma.Server{{URL: c.Origin}}
 	a.huma = humago.New(a.mux, config)
 	return a, nil

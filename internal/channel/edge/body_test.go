@@ -225,22 +225,46 @@ func TestContentType(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	s := serve(t)
-	for query, want := range map[string]string{
-		"?limit=1":         "200",
-		"?limit=100":       "200",
-		"?limit=0":         "400 INVALID_REQUEST",
-		"?limit=101":       "400 INVALID_REQUEST",
-		"?limit=x":         "400 INVALID_REQUEST",
-		"?limit=1&limit=1": "400 INVALID_REQUEST",
-		"?limit=1;x=2":     "400 INVALID_REQUEST",
-		"?limit=%zz":       "400 INVALID_REQUEST",
-		"?Limit=1":         "400 INVALID_REQUEST",
-		"?sudo=1":          "400 INVALID_REQUEST",
-		"?sudo":            "400 INVALID_REQUEST",
+	for _, test := range []struct {
+		query string
+		named string // places in errors, in order; empty: the request is good
+	}{
+		{"", ""}, {"?", ""}, {"?&", ""}, {"?limit=1", ""}, {"?limit=100", ""}, {"?l%69mit=7", ""},
+		{"?limit=0", "query.limit"},
+		{"?limit=101", "query.limit"},
+		{"?limit=x", "query.limit"},
+		{"?limit=%201", "query.limit"},
+		{"?limit=", "query.limit"},
+		{"?limit", "query.limit"},
+		{"?&limit=&", "query.limit"},
+		{"?limit=1&limit=1", "query.limit"},
+		{"?limit=1&limit=", "query.limit"},
+		{"?limit=1&l%69mit=1", "query.limit"},
+		{"?limit=1;x=2", "query"},
+		{"?limit=%zz", "query"},
+		{"?Limit=1", "query.Limit"},
+		{"?sudo=1", "query.sudo"},
+		{"?sudo", "query.sudo"},
+		{"?=1", "query."},
+		{"?limit[]=1", "query.limit[]"},
+		{"?sudo=1&limit=&Limit=1", "query.Limit query.limit query.sudo"},
 	} {
 		a := s.open(good)
-		a.path += query
-		s.expect(t, query, a, want)
+		a.path += test.query
+		want := "400 INVALID_REQUEST"
+		if test.named == "" {
+			want = "200"
+		}
+		var named []string
+		for _, e := range s.expect(t, test.query, a, want).errors {
+			named = append(named, e.Location)
+		}
+		if got := strings.Join(named, " "); got != test.named {
+			t.Errorf("%s: errors name %q, want %q", test.query, got, test.named)
+		}
+	}
+	if n := s.effects.Load(); n != 6 {
+		t.Errorf("%d effects, want the 6 of the good requests", n)
 	}
 	a := s.open(good).with("X-Idempotency-Key", "k")
 	s.expect(t, "one key", a, "200")

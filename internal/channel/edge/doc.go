@@ -29,8 +29,9 @@
 //     no answer ever permits another origin.
 //  4. The body: application/json in UTF-8 (415), at most [MaxBody] bytes (413), one
 //     value of the grammar of package canon (400).
-//  5. Query, header and path parameters and the body's schema (400). Unknown and
-//     repeated parameters and unknown members are errors.
+//  5. Query, header and path parameters and the body's schema (400). Query
+//     parameters that are unknown or have no value, repeated parameters and unknown
+//     members are errors.
 //  6. The handler, with 404 before 409.
 //
 // # Answers

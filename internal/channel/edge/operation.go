@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -133,15 +134,15 @@ func (a *API) refusals(reasons []string, responses map[string]*huma.Response) ma
 	return documented
 }
 
-// readRequest reads the body and refuses what huma would let pass: repeated
-// parameters, a body where none is taken, another type, a text outside the
-// grammar.
+// readRequest reads the body and refuses what huma would let pass: parameters that
+// are unknown, empty or repeated, a body where none is taken, another type, a text
+// outside the grammar.
 func (a *API) readRequest(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	op := ctx.Operation()
 	body, err := readBody(w, r, op)
 	if err == nil {
-		err = repeated(r, op)
+		err = parameters(r, op)
 	}
 	if err == nil && len(body) > 0 && !op.SkipValidateBody {
 		err = checkNulls(a.huma.OpenAPI().Components.Schemas, op, body)
@@ -203,20 +204,33 @@ func isJSON(h http.Header) bool {
 	return len(params) == 0 && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// repeated refuses a parameter that is there twice: two readers could take two
-// values from one request.
-func repeated(r *http.Request, op *huma.Operation) error {
+// parameters refuses what two readers could take differently, or a client could
+// take for a request that it is not: an unknown query parameter, one without a
+// value, and a parameter that is there twice.
+func parameters(r *http.Request, op *huma.Operation) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return Refuse(authority.InvalidRequest, "").at("query", "not a query string")
 	}
-	for _, p := range op.Parameters {
-		switch {
-		case p.In == "query" && len(query[p.Name]) > 1:
-			return Refuse(authority.InvalidRequest, "").at("query."+p.Name, "stands twice")
-		case p.In == "header" && len(r.Header.Values(p.Name)) > 1:
-			return Refuse(authority.InvalidRequest, "").at("header."+p.Name, "stands twice")
+	p := Refuse(authority.InvalidRequest, "")
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		known := slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.In == "query" && p.Name == name })
+		switch values := query[name]; {
+		case !known:
+			p.at("query."+name, "unknown query parameter")
+		case len(values) > 1:
+			p.at("query."+name, "stands twice")
+		case values[0] == "":
+			p.at("query."+name, "has no value")
 		}
+	}
+	for _, known := range op.Parameters {
+		if known.In == "header" && len(r.Header.Values(known.Name)) > 1 {
+			p.at("header."+known.Name, "stands twice")
+		}
+	}
+	if len(p.Errors) > 0 {
+		return p
 	}
 	return nil
 }
