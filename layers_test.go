@@ -39,7 +39,7 @@ var oversize = map[string]int{
 // it lies in (sqlite imports ledger, merchant imports service) and what
 // withinRing lists, so that siblings never meet.
 var rings = [][]string{
-	{"internal/canon", "internal/money", "api", "internal/client"},
+	{"internal/canon", "internal/money", "internal/pubkey", "api", "internal/client"},
 	{"evidence", "dispatch", "internal/scripted"},
 	{"internal/authority", "internal/supervision/run"},
 	{
@@ -59,7 +59,7 @@ var rings = [][]string{
 
 // withinRing lists the imports between packages of one ring, with the reason.
 var withinRing = map[string][]string{
-	"dispatch":                     {"evidence"},                                       // a JWS kid is evidence.KeyID
+	"internal/pubkey":              {"internal/canon"},                                 // keys are strict base64url
 	"internal/supervision/run":     {"internal/authority"},                             // a run's state holds grants, permits and a budget
 	"internal/supervision/gateway": {"internal/identity"},                              // a run's state and its token change in one commit
 	"internal/channel/owner":       {"internal/channel/edge", "internal/channel/wire"}, // the one error table; the JSON forms that both show
@@ -77,7 +77,7 @@ var support = []string{
 
 // pure packages decide. They get time, identifiers and state as arguments.
 var pure = []string{
-	"internal/canon", "internal/money", "evidence", "internal/authority", "internal/supervision/run",
+	"internal/canon", "internal/money", "internal/pubkey", "evidence", "internal/authority", "internal/supervision/run",
 }
 
 // impure is what a pure package does not import, subpackages included.

@@ -4,12 +4,10 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"countersign/internal/canon"
+	"countersign/internal/pubkey"
 )
 
 // TrustedKey is a public key that tokens may be signed with.
@@ -27,55 +25,28 @@ func KeyID(public ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// ParseKeys reads a *.pub file: lines KEY or KEY notAfter, oldest key first. KEY
-// is base64url without padding of the 32 raw bytes, notAfter an RFC 3339 time.
-// Blank lines, other bytes, a key that stands twice and a file without keys are
-// errors, which name the line.
+// ParseKeys reads a *.pub file: lines KEY or KEY NOTAFTER, oldest key first, each
+// with a line feed. KEY is base64url without padding of the 32 raw bytes, NOTAFTER
+// an RFC 3339 time from 1970 to 9999. Other bytes, a key that stands twice and a
+// file without keys are errors, which name the line.
 func ParseKeys(file []byte) ([]TrustedKey, error) {
-	text, ended := strings.CutSuffix(string(file), "\n")
-	if !ended {
-		return nil, errors.New("dispatch: a key file is lines KEY [notAfter], each with a line end")
+	list, err := pubkey.Parse(file)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: key file: %w", err)
 	}
-	var keys []TrustedKey
-	seen := map[string]bool{}
-	for i, line := range strings.Split(text, "\n") {
-		key, err := parseKey(line)
-		if err != nil {
-			return nil, fmt.Errorf("dispatch: key file, line %d: %w", i+1, err)
-		}
-		if seen[key.ID()] {
-			return nil, fmt.Errorf("dispatch: key file, line %d: the key stands twice", i+1)
-		}
-		seen[key.ID()] = true
-		keys = append(keys, key)
+	keys := make([]TrustedKey, len(list))
+	for i, k := range list {
+		keys[i] = TrustedKey(k)
 	}
 	return keys, nil
 }
 
-func parseKey(line string) (TrustedKey, error) {
-	text, end, limited := strings.Cut(line, " ")
-	raw, err := canon.DecodeBase64(text)
-	if err != nil || len(raw) != ed25519.PublicKeySize {
-		return TrustedKey{}, errors.New("want base64url of 32 bytes")
-	}
-	key := TrustedKey{Public: raw}
-	if limited {
-		if key.NotAfter, err = time.Parse(time.RFC3339, end); err != nil {
-			return TrustedKey{}, errors.New("want notAfter as an RFC 3339 time")
-		}
-	}
-	return key, nil
-}
-
-// FormatKeys writes the file that [ParseKeys] reads. Times are cut to seconds.
+// FormatKeys writes the file that [ParseKeys] reads. Times are cut to
+// milliseconds.
 func FormatKeys(keys []TrustedKey) []byte {
-	var b strings.Builder
-	for _, k := range keys {
-		b.WriteString(canon.EncodeBase64(k.Public))
-		if !k.NotAfter.IsZero() {
-			b.WriteString(" " + k.NotAfter.UTC().Format(time.RFC3339))
-		}
-		b.WriteByte('\n')
+	list := make([]pubkey.Key, len(keys))
+	for i, k := range keys {
+		list[i] = pubkey.Key(k)
 	}
-	return []byte(b.String())
+	return pubkey.Format(list)
 }

@@ -1,15 +1,15 @@
 package keys
 
 import (
+	"bytes"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"countersign/evidence"
-	"countersign/internal/canon"
+	"countersign/internal/pubkey"
 )
 
 // Public is one line of a *.pub file.
@@ -21,9 +21,10 @@ type Public struct {
 // ID returns the key id, [evidence.KeyID].
 func (p Public) ID() string { return evidence.KeyID(p.Key) }
 
-// ReadPublic reads a *.pub file, oldest key first. A list has at least one key
-// and none twice; every key but the last has a notAfter, the last has none, and
-// the times do not decrease.
+// ReadPublic reads a *.pub file of a folder, oldest key first. A list has at least
+// one key and none twice; every key but the last has a notAfter, the last has
+// none, and the times do not decrease. Only this package writes these files, so
+// any spelling but its own is refused.
 func ReadPublic(path string) ([]Public, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -34,54 +35,38 @@ func ReadPublic(path string) ([]Public, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := parsePublic(string(raw))
+	list, err := parsePublic(raw)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %s: %w", path, err)
 	}
 	return list, nil
 }
 
-func parsePublic(text string) ([]Public, error) {
-	body, ended := strings.CutSuffix(text, "\n")
-	if !ended {
-		return nil, fmt.Errorf("the last line has no line feed")
+func parsePublic(file []byte) ([]Public, error) {
+	keys, err := pubkey.Parse(file)
+	if err != nil {
+		return nil, err
 	}
-	lines := strings.Split(body, "\n")
-	list := make([]Public, 0, len(lines))
-	for i, line := range lines {
-		encoded, end, ends := strings.Cut(line, " ")
-		key, err := canon.DecodeBase64(encoded)
-		if err != nil || len(key) != ed25519.PublicKeySize {
-			return nil, fmt.Errorf("line %d: want a public key as base64url", i+1)
-		}
-		if slices.ContainsFunc(list, func(p Public) bool { return p.Key.Equal(ed25519.PublicKey(key)) }) {
-			return nil, fmt.Errorf("line %d: the key stands twice", i+1)
-		}
-		p := Public{Key: key}
-		if last := i == len(lines)-1; ends == last {
+	if !bytes.Equal(pubkey.Format(keys), file) {
+		return nil, errors.New("a notAfter is not in UTC with milliseconds, as countersign writes it")
+	}
+	list := make([]Public, len(keys))
+	for i, k := range keys {
+		if last := i == len(keys)-1; k.NotAfter.IsZero() != last {
 			return nil, fmt.Errorf("line %d: every key but the last has a notAfter, the last has none", i+1)
 		}
-		if ends {
-			if p.NotAfter, err = evidence.ParseTime(end); err != nil {
-				return nil, fmt.Errorf("line %d: %w", i+1, err)
-			}
-			if i > 0 && p.NotAfter.Before(list[i-1].NotAfter) {
-				return nil, fmt.Errorf("line %d: an older key ends later", i+1)
-			}
+		list[i] = Public{Key: k.Public, NotAfter: k.NotAfter}
+		if i > 0 && !k.NotAfter.IsZero() && k.NotAfter.Before(list[i-1].NotAfter) {
+			return nil, fmt.Errorf("line %d: an older key ends later", i+1)
 		}
-		list = append(list, p)
 	}
 	return list, nil
 }
 
 func encodePublic(list []Public) []byte {
-	var b strings.Builder
-	for _, p := range list {
-		b.WriteString(canon.EncodeBase64(p.Key))
-		if !p.NotAfter.IsZero() {
-			b.WriteString(" " + evidence.FormatTime(p.NotAfter))
-		}
-		b.WriteByte('\n')
+	keys := make([]pubkey.Key, len(list))
+	for i, p := range list {
+		keys[i] = pubkey.Key{Public: p.Key, NotAfter: p.NotAfter}
 	}
-	return []byte(b.String())
+	return pubkey.Format(keys)
 }

@@ -40,7 +40,7 @@ func Rotate(dir string, now time.Time) (Public, error) {
 		}
 		newest.NotAfter = evidence.TimeOf(now).Time()
 		lines := encodePublic(append(list, next))
-		if _, err := parsePublic(string(lines)); err != nil {
+		if _, err := parsePublic(lines); err != nil {
 			return Public{}, fmt.Errorf("keys: cannot rotate: %w", err)
 		}
 		if !interrupted {
