@@ -15,7 +15,7 @@
 // [Canonical] accepts any text of that grammar and returns its canonical form.
 // [IsCanonical] says whether the bytes are that form already, and [Members]
 // takes an object in that form apart. [Marshal] encodes
-// a Go value; [Unmarshal] decodes strictly: unknown members, members in another
+// a Go value in one pass; [Unmarshal] decodes strictly: unknown members, members in another
 // case, missing grammar and trailing bytes are errors. All functions are pure
 // and safe for concurrent use.
 package canon
@@ -35,7 +35,10 @@ import (
 const MaxDepth = 32
 
 // maxSafe is the largest integer that every JSON reader represents exactly.
-const maxSafe = "9007199254740991"
+const (
+	maxSafe        = "9007199254740991"
+	maxSafeInteger = 1<<53 - 1
+)
 
 // SyntaxError says why a text is outside the house grammar and where. Pointer
 // is an RFC 6901 JSON Pointer to the place; it never holds submitted values.
@@ -53,6 +56,9 @@ func (e *SyntaxError) Error() string {
 
 // Check reports whether raw is exactly one value of the house grammar.
 func Check(raw []byte) error {
+	if IsCanonical(raw) { // in one quick pass; the decoder says what is wrong with the rest
+		return nil
+	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
 	for {
 		token, err := d.ReadToken()
@@ -101,6 +107,9 @@ func badNumber(s string) string {
 // Canonical returns the RFC 8785 form of raw in a new slice, or an error when
 // raw is outside the house grammar.
 func Canonical(raw []byte) ([]byte, error) {
+	if IsCanonical(raw) {
+		return bytes.Clone(raw), nil
+	}
 	if err := Check(raw); err != nil {
 		return nil, err
 	}
@@ -109,26 +118,6 @@ func Canonical(raw []byte) ([]byte, error) {
 		return nil, syntax(err)
 	}
 	return v, nil
-}
-
-// Marshal returns the canonical form of v. Values outside the house grammar
-// (fractions, integers above 2^53-1, strings with U+0000) are errors.
-func Marshal(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("canon: %w", err)
-	}
-	return Canonical(raw)
-}
-
-// MustMarshal is [Marshal] for values that the program built itself and that
-// cannot be outside the grammar. It panics on an error.
-func MustMarshal(v any) []byte {
-	b, err := Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
 
 // Unmarshal decodes raw into v and refuses texts outside the house grammar,

@@ -29,6 +29,7 @@ type target struct {
 var targets = []target{
 	{"countersign/internal/canon", "FuzzCanonical", 5000},
 	{"countersign/internal/canon", "FuzzUnmarshal", 5000},
+	{"countersign/internal/canon", "FuzzMarshal", 5000},
 	{"countersign/internal/money", "FuzzParse", 5000},
 	{"countersign/evidence", "FuzzReadExport", 5000},
 	{"countersign/evidence", "FuzzParseKeys", 5000},
