@@ -92,8 +92,12 @@ func open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 	if l.reads, err = openPool(ctx, url, readers, readerSession, nil); err != nil {
 		return nil, err
 	}
-	if _, err = checkMigrations(ctx, l.reads, migrations); err != nil {
+	applied, err := recorded(ctx, l.reads)
+	if err != nil {
 		return nil, err
+	}
+	if err = migrations.Check(applied); err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	if err = l.Ping(ctx); err != nil {
 		return nil, err

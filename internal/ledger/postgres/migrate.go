@@ -2,76 +2,36 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"countersign/internal/ledger"
 )
 
+// What Open says about a database that is not this program's.
 var (
-	// ErrPending is returned by Open for a database of an older program.
-	ErrPending = errors.New("postgres: the ledger has pending migrations; run `countersign migrate`")
-	// ErrNewer is returned for a database of a newer program.
-	ErrNewer = errors.New("postgres: the ledger was migrated by a newer program; use that one")
+	ErrPending = ledger.ErrPending
+	ErrNewer   = ledger.ErrNewer
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one numbered file. Numbers start at 1 and have no gap; a file
-// that was released is never edited, which the checksum holds.
-type migration struct {
-	number   int
-	name     string // as in 0001_ledger
-	sql      string
-	checksum string
-}
-
-var migrations = readMigrations(migrationFiles)
-
-func readMigrations(files fs.FS) []migration {
-	paths, err := fs.Glob(files, "migrations/*.sql") // sorted
-	if err != nil {
-		panic(err)
-	}
-	list := make([]migration, 0, len(paths))
-	for i, p := range paths {
-		name := strings.TrimSuffix(path.Base(p), ".sql")
-		if !strings.HasPrefix(name, fmt.Sprintf("%04d_", i+1)) {
-			panic("postgres: migration out of order: " + name)
-		}
-		text, err := fs.ReadFile(files, p)
-		if err != nil {
-			panic(err)
-		}
-		sum := sha256.Sum256(text)
-		list = append(list, migration{i + 1, name, string(text), hex.EncodeToString(sum[:])})
-	}
-	return list
-}
+var migrations = ledger.ReadMigrations(migrationFiles)
 
 // MigrationNames returns the names of the migrations that this program knows,
 // in order.
-func MigrationNames() []string {
-	names := make([]string, len(migrations))
-	for i, m := range migrations {
-		names[i] = m.name
-	}
-	return names
-}
+func MigrationNames() []string { return migrations.Names() }
 
 // Migrate creates the schema in the database at url or brings it up to date,
 // each migration in a transaction of its own. Nothing pending is no error.
 // Several calls at once wait for each other.
 func Migrate(ctx context.Context, url string) error { return migrate(ctx, url, migrations) }
 
-func migrate(ctx context.Context, url string, known []migration) (err error) {
+func migrate(ctx context.Context, url string, known ledger.Migrations) (err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("postgres: %w", err)
@@ -86,67 +46,57 @@ func migrate(ctx context.Context, url string, known []migration) (err error) {
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
-	applied, err := checkMigrations(ctx, conn, known)
-	if err != nil && !errors.Is(err, ErrPending) {
+	applied, err := recorded(ctx, conn)
+	if err != nil {
 		return err
 	}
-	for _, m := range known[applied:] {
-		if err := m.apply(ctx, conn); err != nil {
-			return fmt.Errorf("postgres: migration %s: %w", m.name, err)
+	pending, err := known.Pending(applied)
+	if err != nil {
+		return fmt.Errorf("postgres: %w", err)
+	}
+	for _, m := range pending {
+		if err := applyMigration(ctx, conn, m); err != nil {
+			return fmt.Errorf("postgres: migration %s: %w", m.Name, err)
 		}
 	}
 	return nil
 }
 
-func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
+func applyMigration(ctx context.Context, conn *pgx.Conn, m ledger.Migration) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, m.sql); err != nil {
+		if _, err := tx.Exec(ctx, m.SQL); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO migrations (number, name, checksum, applied)
-			VALUES ($1, $2, $3, floor(extract(epoch FROM clock_timestamp()) * 1000))`, m.number, m.name, m.checksum)
+			VALUES ($1, $2, $3, floor(extract(epoch FROM clock_timestamp()) * 1000))`, m.Number, m.Name, m.Checksum)
 		return err
 	})
 }
 
-// checkMigrations compares the record in the database with known and returns
-// how many are applied. The record must be a prefix of known, byte for byte.
-func checkMigrations(ctx context.Context, q querier, known []migration) (applied int, err error) {
+// recorded returns what the database says was applied: nothing when it holds no
+// ledger.
+func recorded(ctx context.Context, q querier) (ledger.Migrations, error) {
 	var exists bool
 	if err := q.QueryRow(ctx, `SELECT to_regclass('migrations') IS NOT NULL`).Scan(&exists); err != nil {
-		return 0, fmt.Errorf("postgres: migrations: %w", err)
+		return nil, fmt.Errorf("postgres: migrations: %w", err)
 	}
 	if !exists {
-		return 0, fmt.Errorf("%w: the database holds no ledger", ErrPending)
+		return nil, nil
 	}
 	rows, err := q.Query(ctx, `SELECT number, name, checksum FROM migrations ORDER BY number`)
 	if err != nil {
-		return 0, fmt.Errorf("postgres: migrations: %w", err)
+		return nil, fmt.Errorf("postgres: migrations: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var m migration
-		if err := rows.Scan(&m.number, &m.name, &m.checksum); err != nil {
-			return 0, fmt.Errorf("postgres: migrations: %w", err)
-		}
-		if m.number > len(known) {
-			return applied, fmt.Errorf("%w: %s", ErrNewer, m.name)
-		}
-		if want := known[applied]; m.number != want.number || m.name != want.name || m.checksum != want.checksum {
-			return applied, fmt.Errorf("postgres: migration %d of the database is not the %s of this program", m.number, want.name)
-		}
-		applied++
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m ledger.Migration, err error) {
+		return m, row.Scan(&m.Number, &m.Name, &m.Checksum)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("postgres: migrations: %w", err)
 	}
-	if err := rows.Err(); err != nil {
-		return applied, fmt.Errorf("postgres: migrations: %w", err)
-	}
-	if applied < len(known) {
-		return applied, fmt.Errorf("%w: %s", ErrPending, known[applied].name)
-	}
-	return applied, nil
+	return list, nil
 }
 
 // querier is what a connection and a pool have in common.

@@ -140,14 +140,14 @@ func TestMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	files["migrations/0001_ledger.sql"] = &fstest.MapFile{Data: first}
-	known := readMigrations(files)
+	known := ledger.ReadMigrations(files)
 	for range 2 {
 		if err := migrate(t.Context(), path, known); err != nil {
 			t.Fatal(err)
 		}
 	}
 	files["migrations/0003_broken.sql"] = &fstest.MapFile{Data: []byte(`CREATE TABLE half (a TEXT) STRICT; CREATE TABLE next (a TEXT) STRICT;`)}
-	if err := migrate(t.Context(), path, readMigrations(files)); err == nil {
+	if err := migrate(t.Context(), path, ledger.ReadMigrations(files)); err == nil {
 		t.Error("a broken migration passed")
 	}
 	db, err := sql.Open("sqlite", readerDSN(path))

@@ -50,8 +50,12 @@ func openReads(ctx context.Context, path string) (*reads, error) {
 	db.SetMaxOpenConns(readers)
 	db.SetMaxIdleConns(readers)
 	r := &reads{db: db}
-	if _, err := checkMigrations(ctx, db, migrations); err != nil {
-		return nil, errors.Join(err, r.close())
+	applied, err := recorded(ctx, db)
+	if err == nil {
+		err = migrations.Check(applied)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: %w", err), r.close())
 	}
 	for query, stmt := range map[string]**sql.Stmt{
 		readSubject: &r.subject, readEvents: &r.events, readRecord: &r.record, readFate: &r.fate,
