@@ -33,6 +33,7 @@ type Server struct {
 	folder string // data, log and lock
 	socket string
 	lock   *os.File
+	out    *os.File            // the log
 	as     *syscall.Credential // nil: the user who runs the tests
 
 	process *os.Process
@@ -79,6 +80,9 @@ func (s *Server) create(base string) (err error) {
 	if s.lock, err = hold(s.folder, s.socket); err != nil {
 		return err
 	}
+	if s.out, err = os.OpenFile(s.log(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
 	for _, folder := range []string{s.folder, s.socket} {
 		if s.as != nil {
 			if err := os.Chown(folder, int(s.as.Uid), int(s.as.Gid)); err != nil {
@@ -104,11 +108,7 @@ func (s *Server) Restart() error {
 	if s.running() {
 		return errors.New("pgtest: the server is running")
 	}
-	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("pgtest: %w", err)
-	}
-	defer log.Close()
+	log := &watchedLog{file: s.out, ready: make(chan struct{})}
 	cmd := s.command("postgres", "-D", s.data(), "-k", s.socket, "-p", strconv.Itoa(port),
 		"-c", "listen_addresses=", "-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "full_page_writes=on",
 		"-c", "max_connections=300", "-c", "shared_buffers=128MB", "-c", "max_wal_size=2GB")
@@ -118,29 +118,25 @@ func (s *Server) Restart() error {
 		return fmt.Errorf("pgtest: %w", err)
 	}
 	s.process, s.exited = cmd.Process, exited
-	return s.await()
+	return s.await(log.ready)
 }
 
-// await returns when the server answers.
-func (s *Server) await() error {
-	deadline := time.Now().Add(startLimit)
-	for {
-		select {
-		case <-s.exited:
-			return fmt.Errorf("pgtest: the server did not start:\n%s", s.logTail())
-		default:
-		}
-		ctx, cancel := context.WithDeadline(context.Background(), deadline)
-		conn, err := pgx.Connect(ctx, s.URL("postgres"))
-		cancel()
-		if err == nil {
-			return conn.Close(context.Background())
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("pgtest: the server does not answer: %w\n%s", err, s.logTail())
-		}
-		time.Sleep(5 * time.Millisecond) // between two tries; nothing announces readiness on a socket
+// await returns when the server has said that it is ready, and answers.
+func (s *Server) await(ready <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	select {
+	case <-ready:
+	case <-s.exited:
+		return fmt.Errorf("pgtest: the server did not start:\n%s", s.logTail())
+	case <-ctx.Done():
+		return fmt.Errorf("pgtest: the server is not ready:\n%s", s.logTail())
 	}
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return fmt.Errorf("pgtest: the server does not answer: %w\n%s", err, s.logTail())
+	}
+	return conn.Close(ctx)
 }
 
 // StopImmediate stops the server as a crash would: no checkpoint, connections
@@ -189,8 +185,10 @@ func (s *Server) running() bool {
 
 func (s *Server) remove() error {
 	err := errors.Join(os.RemoveAll(s.folder), os.RemoveAll(s.socket))
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
+	for _, f := range []*os.File{s.out, s.lock} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
 	return err
 }

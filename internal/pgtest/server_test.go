@@ -172,3 +172,36 @@ func TestNoBinaries(t *testing.T) {
 		t.Errorf("without binaries: %v", err)
 	}
 }
+
+// The line that announces the server is found however the pipe cuts it.
+func TestWatchedLog(t *testing.T) {
+	const text = "LOG:  starting\nLOG:  database system is ready to accept connections\n"
+	announced := len(text) - 1
+	for size := 1; size <= len(text); size++ {
+		file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := &watchedLog{file: file, ready: make(chan struct{})}
+		for at := 0; at < 2*len(text); at += size { // twice: a second line is no news
+			chunk := (text + text)[at:min(at+size, 2*len(text))]
+			if _, err := log.Write([]byte(chunk)); err != nil {
+				t.Fatal(err)
+			}
+			ready := false
+			select {
+			case <-log.ready:
+				ready = true
+			default:
+			}
+			if ready != (at+len(chunk) >= announced) {
+				t.Fatalf("chunks of %d: ready is %t after %d bytes", size, ready, at+len(chunk))
+			}
+		}
+		written, err := os.ReadFile(file.Name())
+		if err != nil || string(written) != text+text {
+			t.Errorf("chunks of %d: the log holds %q, %v", size, written, err)
+		}
+		file.Close()
+	}
+}
