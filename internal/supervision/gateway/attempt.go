@@ -31,6 +31,7 @@ func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 	svc := g.services[c.state.Config.Service]
 	start := time.Now()
 	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		a.stored = c.keep
 		if reason := g.lapsed(a, c); reason != "" {
 			return denied(a.Void(c.executionID, "recheck", reason))
 		}
@@ -102,6 +103,7 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 	body, status, readErr := g.read(ctx, c.state, request)
 	g.Fault("after-send")
 	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		a.stored = c.keep
 		if readErr != nil {
 			return denied(a.NotApplied(c.executionID, "read_failed"))
 		}
@@ -132,6 +134,7 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 	got := g.send(ctx, c.state, permit, request, c.window)
 	g.Fault("before-receipt")
 	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		a.stored = c.keep
 		switch {
 		case got.unsent:
 			return denied(a.Void(c.executionID, got.cause, authority.HostedUnreachable))
@@ -231,6 +234,7 @@ func (g *Gateway) lapsed(a *attempt, c *claim) string {
 // that is settled already stays as it is.
 func (g *Gateway) void(ctx context.Context, c *claim, cause, reason string) error {
 	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+		a.stored = c.keep
 		if x := a.State().Execution; x == nil || x.ID != c.executionID || x.State != run.ExecutionDispatched {
 			return nil
 		}
@@ -268,6 +272,7 @@ func (g *Gateway) verify(ctx context.Context, c *claim, view *string) {
 	g.Fault("before-verify")
 	start := time.Now()
 	err := g.looking(ctx, c.RunID, view, func(a *attempt, look func() error) error {
+		a.stored = c.keep
 		x := a.State().Execution
 		if a.State().Terminal() || x == nil || x.ID != c.executionID || x.State != run.ExecutionReceipted {
 			return nil

@@ -125,6 +125,7 @@ type Gateway struct {
 	Config
 	services map[string]Service
 	lines    lines
+	memory   memory
 }
 
 // New returns a gateway.
@@ -156,6 +157,7 @@ type attempt struct {
 	subject ledger.Subject
 	*run.Deciding
 	change ledger.Change
+	stored func([]evidence.Event) // when not nil, gets the events once they are stored
 }
 
 // decide loads the run, lets f decide and commits, again and again until no race
@@ -202,9 +204,12 @@ func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	s, err := run.DecodeState(subject.State)
-	if err != nil {
-		return nil, err
+	s := g.memory.state(&subject)
+	if s == nil {
+		if s, err = run.DecodeState(subject.State); err != nil {
+			return nil, err
+		}
+		g.memory.keep(subject.Key, subject.Revision, subject.Head, s.Clone(), nil)
 	}
 	alive := true
 	if s.Lease != nil {
@@ -234,6 +239,11 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 	}
 	switch r := g.Ledger.Commit(ctx, a.change); r.Outcome {
 	case ledger.Stored:
+		write := a.change.Writes[0]
+		g.memory.keep(write.Key, write.Revision+1, write.Events[len(write.Events)-1].Hash, t.State, a.Observed())
+		if a.stored != nil {
+			a.stored(write.Events)
+		}
 		return false, nil
 	case ledger.Conflict:
 		if r.Which == ledger.OnFreeze {
@@ -294,11 +304,20 @@ func (g *Gateway) catalog(ctx context.Context, s *run.State) (*run.Observed, err
 	if s.Observation == nil {
 		return &run.Observed{}, nil
 	}
-	events, err := g.Ledger.Events(ctx, g.runKey(s.ID), s.Observation.Sequence-1, 1)
+	key := g.runKey(s.ID)
+	if seen := g.memory.observed(key, s.Observation.ID); seen != nil {
+		return seen, nil
+	}
+	events, err := g.Ledger.Events(ctx, key, s.Observation.Sequence-1, 1)
 	if err != nil || len(events) != 1 {
 		return nil, fmt.Errorf("%w: the observation's event: %w", ErrUnavailable, err)
 	}
-	return run.DecodeObserved(events[0].Data)
+	seen, err := run.DecodeObserved(events[0].Data)
+	if err != nil {
+		return nil, err
+	}
+	g.memory.saw(key, seen)
+	return seen, nil
 }
 
 // denied turns a nil *authority.Denial into a nil error.

@@ -39,7 +39,11 @@ func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) 
 		if denial := a.CanObserve(); denial != nil {
 			return denial
 		}
-		return look()
+		if err := look(); err != nil {
+			return err
+		}
+		seen = a.Observed()
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -47,17 +51,8 @@ func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) 
 	return g.observation(ctx, id, seen)
 }
 
-// observation reads the newest observation back, with its view.
+// observation adds the view to an observation.
 func (g *Gateway) observation(ctx context.Context, id string, seen *run.Observed) (*Observation, error) {
-	if seen == nil {
-		a, err := g.begin(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		if seen, err = g.catalog(ctx, a.State()); err != nil {
-			return nil, err
-		}
-	}
 	if seen.ObservationID == "" {
 		return nil, &authority.Denial{Reason: authority.RunNotReady, Detail: "The run has no current observation."}
 	}

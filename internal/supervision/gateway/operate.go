@@ -69,18 +69,17 @@ func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, er
 		c.permitID, c.genuine = g.Keys.StepPermitID(r.RunID, r.Token)
 	}
 	c.fingerprint = fingerprint(c)
-
-	replay, err := g.replay(ctx, c)
-	if replay != nil || err != nil {
-		return replay, err
-	}
 	if err := g.carry(ctx, c); err != nil {
 		return nil, err
 	}
-	if c.replayed {
-		return g.replay(ctx, c)
+	if c.taken != nil {
+		out, err := g.outcome(ctx, c.taken.Object, r.RunID, c.taken.Sequence, nil)
+		if out != nil {
+			out.Replayed = true
+		}
+		return out, err
 	}
-	return g.outcome(ctx, c.executionID, r.RunID, c.sequence)
+	return g.outcome(ctx, c.executionID, r.RunID, c.sequence, c.events)
 }
 
 // carry claims the permit and carries the action out.
@@ -98,7 +97,7 @@ func (g *Gateway) carry(ctx context.Context, c *claim) error {
 		}
 		return err
 	}
-	if err != nil || c.replayed {
+	if err != nil || c.taken != nil {
 		return err
 	}
 	g.Fault("after-intent")
@@ -125,16 +124,20 @@ type claim struct {
 	permitID    string
 	genuine     bool // the token is one of this run
 	fingerprint string
-	replayed    bool // the key was taken meanwhile
+	taken       *ledger.Record // of the same request, sent before
 	executionID string
 	sequence    int64 // of execution.dispatched
 	entry       *run.Entry
 	permit      run.Permit
 	claimedAt   evidence.Time
-	window      time.Duration // what is left to begin sending
-	end         evidence.Time // of the authority that the dispatch rests on
-	state       *run.State    // as stored with the intent
+	window      time.Duration    // what is left to begin sending
+	end         evidence.Time    // of the authority that the dispatch rests on
+	state       *run.State       // as stored with the intent
+	events      []evidence.Event // that this attempt has stored, from the claim on
 }
+
+// keep takes what was stored for the answer.
+func (c *claim) keep(events []evidence.Event) { c.events = append(c.events, events...) }
 
 func fingerprint(c *claim) string {
 	permit := c.permitID
@@ -151,22 +154,21 @@ func fingerprint(c *claim) string {
 
 func principal(runID string) string { return "run:" + runID }
 
-// replay answers a key that is taken, or returns nil for a fresh one.
-func (g *Gateway) replay(ctx context.Context, c *claim) (*Operation, error) {
+// lookUp finds the record of a key that is taken. A key that another request has
+// taken is a conflict.
+func (g *Gateway) lookUp(ctx context.Context, a *attempt, c *claim) error {
 	record, err := g.Ledger.Record(ctx, g.Workspace, principal(c.RunID), c.Key)
 	switch {
 	case isNotFound(err):
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case record.Fingerprint != c.fingerprint:
-		return nil, g.refuse(ctx, c, &authority.Denial{Reason: authority.IdempotencyConflict, Detail: "The idempotency key was used for another request; use a fresh one."})
+		a.Refuse(c.permitID, authority.IdempotencyConflict, canon.Hash(c.Body))
+		return &authority.Denial{Reason: authority.IdempotencyConflict, Detail: "The idempotency key was used for another request; use a fresh one."}
 	}
-	out, err := g.outcome(ctx, record.Object, c.RunID, record.Sequence)
-	if out != nil {
-		out.Replayed = true
-	}
-	return out, err
+	c.taken = &record
+	return nil
 }
 
 // refuse records a refusal that was found outside a decision.
@@ -181,14 +183,12 @@ func (g *Gateway) refuse(ctx context.Context, c *claim, denial *authority.Denial
 // claim decides the claim and prepares the one commit that stores it with its
 // intent and its idempotency record.
 func (g *Gateway) claim(ctx context.Context, a *attempt, c *claim) error {
-	c.replayed, c.executionID = false, ""
+	c.taken, c.executionID = nil, ""
+	if err := g.lookUp(ctx, a, c); err != nil || c.taken != nil {
+		return err
+	}
 	if c.Generation != a.State().Session.Generation {
 		return identity.ErrUnauthenticated
-	}
-	// The key may have been taken between the look-up and a lost race.
-	if _, err := g.Ledger.Record(ctx, g.Workspace, principal(c.RunID), c.Key); !isNotFound(err) {
-		c.replayed = err == nil
-		return err
 	}
 	request, denial, err := g.claimRequest(ctx, a, c)
 	if err != nil {
@@ -208,6 +208,7 @@ func (g *Gateway) claim(ctx context.Context, a *attempt, c *claim) error {
 	s := a.State()
 	c.executionID, c.sequence, c.claimedAt, c.state = s.Execution.ID, s.Execution.Sequence, a.Now(), s
 	c.end = authorityEnd(s, c)
+	c.events, a.stored = nil, c.keep
 	a.change.Record = &ledger.Record{
 		Workspace: g.Workspace, Principal: principal(c.RunID), Key: c.Key, Fingerprint: c.fingerprint,
 		Subject: g.runKey(c.RunID), Object: c.executionID, Sequence: c.sequence,
@@ -239,7 +240,7 @@ func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (run.C
 		return r, nil, err
 	}
 	r.Catalog = seen.Catalog
-	if c.permitID != "" {
+	if p := a.State().Permit; c.permitID != "" && (p == nil || p.ID != c.permitID) {
 		fate, err := g.Ledger.Fate(ctx, g.Workspace, c.permitID)
 		switch {
 		case err == nil:

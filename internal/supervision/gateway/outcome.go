@@ -11,20 +11,29 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// outcome reads from the chain what an execution came to. First answer and
-// replay are both read here, so they have the same content.
-func (g *Gateway) outcome(ctx context.Context, executionID, runID string, from int64) (*Operation, error) {
+// outcome tells from the events of the chain what an execution came to: from
+// those that the attempt itself has stored when they hold its end, else from the
+// chain, beginning at the intent. First answer and replay come from the same
+// events, so they have the same content.
+func (g *Gateway) outcome(ctx context.Context, executionID, runID string, from int64, stored []evidence.Event) (*Operation, error) {
 	out := &Operation{ExecutionID: executionID, State: run.ExecutionDispatched}
 	var voided string
-	err := g.each(ctx, runID, from-1, func(e evidence.Event) (bool, error) {
+	for _, e := range stored {
 		if err := out.fold(e, &voided); err != nil {
-			return false, err
+			return nil, err
 		}
-		// The next execution is dispatched only when this one is over.
-		return e.Type != "execution.dispatched" || e.Sequence == from, nil
-	})
-	if err != nil {
-		return nil, err
+	}
+	if out.State == run.ExecutionDispatched || out.State == run.ExecutionReceipted {
+		err := g.each(ctx, runID, from-1, func(e evidence.Event) (bool, error) {
+			if err := out.fold(e, &voided); err != nil {
+				return false, err
+			}
+			// The next execution is dispatched only when this one is over.
+			return e.Type != "execution.dispatched" || e.Sequence == from, nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	if out.Receipt != nil && out.Receipt.EventID == "" {
 		out.Receipt = nil

@@ -43,12 +43,12 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 	if err != nil {
 		return nil, err
 	}
-	var decided *run.State
+	var decided *attempt
 	var seen *run.Observed
 	err = g.decide(ctx, id, func(a *attempt) error {
-		decided = a.State()
+		decided = a
 		var err error
-		if seen, err = g.catalog(ctx, decided); err != nil {
+		if seen, err = g.catalog(ctx, a.State()); err != nil {
 			return err
 		}
 		start := time.Now()
@@ -93,12 +93,13 @@ func (g *Gateway) Decision(ctx context.Context, id string) (*Turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.turn(ctx, s, seen)
+	return g.turn(ctx, a, seen)
 }
 
-// turn shows the newest decision of s and its live permit.
-func (g *Gateway) turn(ctx context.Context, s *run.State, seen *run.Observed) (*Turn, error) {
-	decision, err := g.explain(ctx, s)
+// turn shows the newest decision and its live permit.
+func (g *Gateway) turn(ctx context.Context, a *attempt, seen *run.Observed) (*Turn, error) {
+	s := a.State()
+	decision, err := g.explain(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -112,21 +113,30 @@ func (g *Gateway) turn(ctx context.Context, s *run.State, seen *run.Observed) (*
 }
 
 // explain adds the words to the newest decision.
-func (g *Gateway) explain(ctx context.Context, s *run.State) (*Decision, error) {
+func (g *Gateway) explain(ctx context.Context, a *attempt) (*Decision, error) {
+	s := a.State()
 	d := s.Decision
 	out := &Decision{TurnID: d.TurnID, Decision: d.Verdict, ReasonCode: d.ReasonCode, Explanation: run.Message(d.ReasonCode), Provenance: d.Provenance}
 	var err error
 	if d.Explanation != nil {
-		if out.Explanation, err = g.text(ctx, s.ID, *d.Explanation); err != nil {
+		if out.Explanation, err = g.textOf(ctx, a, *d.Explanation); err != nil {
 			return nil, err
 		}
 	}
 	if d.ClarificationRequest != nil {
-		request, err := g.text(ctx, s.ID, *d.ClarificationRequest)
+		request, err := g.textOf(ctx, a, *d.ClarificationRequest)
 		if err != nil {
 			return nil, err
 		}
 		out.ClarificationRequest = &request
 	}
 	return out, nil
+}
+
+// textOf returns a text that a has just stored, or an older one of its run.
+func (g *Gateway) textOf(ctx context.Context, a *attempt, c evidence.Commitment) (string, error) {
+	if text, ok := a.Text(c); ok {
+		return text, nil
+	}
+	return g.text(ctx, a.State().ID, c)
 }

@@ -67,7 +67,7 @@ func (g *Gateway) View(ctx context.Context, id string) (*View, error) {
 		}
 	}
 	if s.Decision != nil {
-		if v.Decision, err = g.explain(ctx, s); err != nil {
+		if v.Decision, err = g.explain(ctx, a); err != nil {
 			return nil, err
 		}
 	}

@@ -102,6 +102,25 @@ func (d *Deciding) text(s string) evidence.Commitment {
 	return t.Commit()
 }
 
+// Text returns a free text that this decision has kept.
+func (d *Deciding) Text(c evidence.Commitment) (string, bool) {
+	i := slices.IndexFunc(d.out.Texts, func(t evidence.Text) bool { return t.Commitment == c.Text })
+	if i < 0 {
+		return "", false
+	}
+	return d.out.Texts[i].Text, true
+}
+
+// Observed returns the newest observation that this decision has recorded, or nil.
+func (d *Deciding) Observed() *Observed {
+	for _, draft := range slices.Backward(d.out.Drafts) {
+		if o, ok := draft.Data.(*Observed); ok {
+			return o
+		}
+	}
+	return nil
+}
+
 func (d *Deciding) notAfter(t evidence.Time) {
 	if d.out.NotAfter != 0 {
 		t = min(t, d.out.NotAfter)

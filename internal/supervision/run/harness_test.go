@@ -176,12 +176,22 @@ func (w *world) read() *State {
 	return s
 }
 
-// attempt makes one decision and stores nothing.
+// attempt makes one decision and stores nothing: on a copy of the state that the
+// last decision left, which has to stay as it was stored.
 func (w *world) attempt(decide func(*Deciding)) (*Transition, error) {
 	w.Helper()
 	var s *State
 	if w.state != nil {
 		s = w.read()
+	}
+	if w.last != nil {
+		kept, before := w.last.State, w.state
+		s = kept.Clone()
+		defer func() {
+			if after, err := kept.Encode(); err != nil || !bytes.Equal(after, before) {
+				w.Errorf("a decision changed the state that it was made on\n got %s, %v\nwant %s", after, err, before)
+			}
+		}()
 	}
 	d := Begin(s, w.now, w.fresh(), !w.dead, w.doors)
 	decide(d)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -249,6 +250,30 @@ func DecodeState(raw []byte) (*State, error) {
 
 // Encode writes the state as canonical JSON.
 func (s *State) Encode() ([]byte, error) { return canon.Marshal(s) }
+
+// Clone returns a copy that can be decided on without changing s. What the fold
+// replaces and never changes in place is shared.
+func (s *State) Clone() *State {
+	c := *s
+	c.Grants, c.Verified = slices.Clone(s.Grants), slices.Clone(s.Verified)
+	c.Used = maps.Clone(s.Used)
+	for id, used := range c.Used {
+		c.Used[id] = maps.Clone(used)
+	}
+	if s.Turn != nil {
+		turn := *s.Turn
+		c.Turn = &turn
+	}
+	if s.Execution != nil {
+		execution := *s.Execution
+		c.Execution = &execution
+	}
+	if s.Hosted != nil {
+		hosted := *s.Hosted
+		c.Hosted = &hosted
+	}
+	return &c
+}
 
 // Terminal reports whether the run has ended.
 func (s *State) Terminal() bool {

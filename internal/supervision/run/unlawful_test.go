@@ -100,7 +100,7 @@ func (w *world) resume() *world {
 	if err != nil || len(r.Unlawful()) > 0 {
 		w.Fatalf("cannot go on behind %v: %v", r.Unlawful(), err)
 	}
-	w.state = state
+	w.state, w.last = state, nil
 	return w
 }
 
