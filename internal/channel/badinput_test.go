@@ -2,6 +2,7 @@ package channel_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -180,8 +181,11 @@ func TestBadInput(t *testing.T) {
 			for _, bad := range badBodies(b.body) {
 				a := b.send(bad.raw)
 				a.is(t, bad.name, 400, b.reason)
-				if a.text("detail") == "" {
-					t.Errorf("%s: no detail", bad.name)
+				if a.text("detail") == "" || len(a.named()) == 0 {
+					t.Errorf("%s: no detail or no place\n%s", bad.name, a.body)
+				}
+				if bad.name == "unknown member" && len(b.body) > 0 && fmt.Sprint(a.named()) != "[body.zzz]" {
+					t.Errorf("%s: errors name %s", bad.name, a.named())
 				}
 				unchanged(bad.name)
 			}
@@ -277,10 +281,73 @@ func TestMalformedReport(t *testing.T) {
 	for _, bad := range badReports {
 		report := c.report("merchant.catalog")
 		bad.edit(report)
-		c.ask("POST", "/turns", report).is(t, bad.name, 400, "MALFORMED_PROPOSAL")
+		a := c.ask("POST", "/turns", report)
+		a.is(t, bad.name, 400, "MALFORMED_PROPOSAL")
+		if len(a.named()) == 0 {
+			t.Errorf("%s: no place\n%s", bad.name, a.body)
+		}
 		if n := c.total(c.run); n != before {
 			t.Fatalf("%s: %d events, before %d", bad.name, n, before)
 		}
 	}
 	c.cycle("merchant.catalog")
+}
+
+// A body that an agent's route refuses is answered in the form of every other
+// route: each place once, the names of unknown members cut to a bound, and no
+// value that was submitted.
+func TestMalformedPlaces(t *testing.T) {
+	t.Parallel()
+	c := newHouse(t, standing).agent("local")
+	const secret = "5ecret-marker"
+	long := strings.Repeat("m", 5000)
+	good := c.report("merchant.catalog")
+	for _, bad := range []struct {
+		name  string
+		edit  func(r map[string]any)
+		named string
+	}{
+		{"unknown", func(r map[string]any) { r["permit"] = secret }, "body.permit"},
+		{"unknown and deep", func(r map[string]any) { action(r)["a/b~c"] = secret }, "body.candidates[0].action.a/b~c"},
+		{"missing", func(r map[string]any) { delete(candidate(r), "purpose") }, "body.candidates[0].purpose"},
+		{"another case", func(r map[string]any) {
+			r["Uncertainties"] = r["uncertainties"]
+			delete(r, "uncertainties")
+		}, "body.Uncertainties body.uncertainties"},
+		{"several", func(r map[string]any) {
+			r["goalRestatement"], r["zzz"], action(r)["kind"], args(r)["amountCents"] = 1, secret, secret, secret
+		}, "body.zzz body.goalRestatement body.candidates[0].action.kind body.candidates[0].action.args.amountCents"},
+		{"long name", func(r map[string]any) { r[long] = secret }, "body." + long[:195] + "…"},
+		{"many", func(r map[string]any) {
+			for i := range 500 {
+				r[fmt.Sprintf("x%03d", i)] = secret
+			}
+		}, ""},
+	} {
+		var report map[string]any
+		must(t, json.Unmarshal(mustJSON(good), &report))
+		bad.edit(report)
+		a := c.ask("POST", "/turns", report)
+		a.is(t, bad.name, 400, "MALFORMED_PROPOSAL")
+		if got := a.named(); bad.named == "" && len(got) != 20 || bad.named != "" && strings.Join(got, " ") != bad.named {
+			t.Errorf("%s: errors name %q, want %q", bad.name, got, bad.named)
+		}
+		if strings.Contains(string(a.body), secret) {
+			t.Errorf("%s: the answer holds what was submitted\n%s", bad.name, a.body)
+		}
+	}
+	key := set("X-Idempotency-Key", "key-for-a-malformed-body")
+	for body, named := range map[string]string{
+		`{}`:                                  "body.action",
+		`{"action":{"zzz":"` + secret + `"}}`: "body.action.zzz body.action.kind body.action.operationId body.action.targetRef body.action.args",
+		`{"action":"` + secret + `"}`:         "body.action",
+		`[]`:                                  "body",
+		`{"action":1,"action":2}`:             "body.action", // outside the grammar: found before
+	} {
+		a := c.ask("POST", "/operation", []byte(body), key)
+		a.is(t, body, 400, "INVALID_REQUEST")
+		if got := strings.Join(a.named(), " "); got != named || strings.Contains(string(a.body), secret) {
+			t.Errorf("%s: errors name %q, want %q\n%s", body, got, named, a.body)
+		}
+	}
 }

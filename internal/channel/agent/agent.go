@@ -7,6 +7,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -145,9 +146,23 @@ type reportInput struct {
 func (a *agent) turn(ctx context.Context, in *reportInput) (*turned, error) {
 	t, err := a.g.Propose(ctx, runID(ctx), in.RawBody)
 	if err != nil {
-		return nil, err
+		return nil, placed(err)
 	}
 	return newTurned(t), nil
+}
+
+// placed names the places of a body that is malformed, as the reader of other
+// routes does.
+func placed(err error) error {
+	wrong, ok := errors.AsType[*run.MalformedError](err)
+	if !ok {
+		return err
+	}
+	refusal := edge.Refuse(wrong.Reason, wrong.Detail)
+	for _, p := range wrong.Problems {
+		refusal.At(p.Pointer, p.Message)
+	}
+	return refusal
 }
 
 func (a *agent) decision(ctx context.Context, _ *struct{}) (*turned, error) {
@@ -178,7 +193,7 @@ func (a *agent) operate(ctx context.Context, in *operateInput) (*operated, error
 	by, _ := edge.CredentialFrom(ctx)
 	o, err := a.g.Operate(ctx, gateway.OperateRequest{RunID: by.Subject, Generation: by.Generation, Token: in.Permit, Key: in.Key, Body: in.RawBody})
 	if err != nil {
-		return nil, err
+		return nil, placed(err)
 	}
 	out := &operated{}
 	if o.Replayed {

@@ -177,13 +177,17 @@ func (p *Problem) at(location, message string) *Problem {
 	return p
 }
 
+// At adds what is wrong at a place of the body, an RFC 6901 pointer, and returns
+// p. For handlers that read their body themselves; the bounds of a refusal hold.
+func (p *Problem) At(pointer, message string) *Problem { return p.at(location(pointer), message) }
+
 // malformed is the refusal of a body outside the grammar.
 func malformed(reason string, err error) *Problem {
 	var s *canon.SyntaxError
 	if !errors.As(err, &s) {
 		return Refuse(reason, "").at("body", "unreadable")
 	}
-	return Refuse(reason, "").at(location(s.Pointer), s.Reason)
+	return Refuse(reason, "").At(s.Pointer, s.Reason)
 }
 
 // location spells a JSON Pointer (RFC 6901) as the rest of errors does.

@@ -2,7 +2,9 @@ package run
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -94,65 +96,90 @@ func (r *Report) Selected() *Candidate {
 	return selected
 }
 
-// ParseReport is check 1: it reads a report strictly. The error is an
-// *authority.Denial with MALFORMED_PROPOSAL that names the member.
+// MalformedError says what is wrong with a consumer's body. The denial holds
+// nothing that was submitted; pointers hold names of members, but no values.
+type MalformedError struct {
+	*authority.Denial
+	Problems []Problem // 1 to maxProblems, one for each place
+}
+
+// Unwrap returns the denial.
+func (e *MalformedError) Unwrap() error { return e.Denial }
+
+// Problem is what is wrong at one place of a body.
+type Problem struct {
+	Pointer string // RFC 6901, empty for the body itself
+	Message string
+}
+
+// maxProblems bounds what is said about one body.
+const maxProblems = 20
+
+// ParseReport is check 1: it reads a report strictly. The error is a
+// *[MalformedError] with MALFORMED_PROPOSAL.
 func ParseReport(raw []byte) (*Report, error) {
 	p := parser{}
-	root := p.object("", raw, []string{"goalRestatement", "candidates", "selectedCandidateId", "justification", "expectedEffect", "uncertainties"}, nil)
-	r := &Report{
-		GoalRestatement:     p.text("/goalRestatement", root["goalRestatement"], 1, maxProse),
-		SelectedCandidateID: p.text("/selectedCandidateId", root["selectedCandidateId"], 1, maxID),
-		Uncertainties:       p.texts("/uncertainties", root["uncertainties"], maxUncertainties, maxProse),
+	r := &Report{}
+	required := []string{"goalRestatement", "candidates", "selectedCandidateId", "justification", "expectedEffect", "uncertainties"}
+	if root := p.object("", raw, required, nil); root != nil {
+		r.GoalRestatement = p.text("/goalRestatement", root["goalRestatement"], 1, maxProse)
+		for i, c := range p.array("/candidates", root["candidates"], 1, MaxCandidates) {
+			r.Candidates = append(r.Candidates, p.candidate(fmt.Sprintf("/candidates/%d", i), c))
+		}
+		r.SelectedCandidateID = p.text("/selectedCandidateId", root["selectedCandidateId"], 1, maxID)
+		r.Justification = p.justification("/justification", root["justification"])
+		r.ExpectedEffect = p.expectedEffect("/expectedEffect", root["expectedEffect"])
+		r.Uncertainties = p.texts("/uncertainties", root["uncertainties"], maxUncertainties, maxProse)
 	}
-	candidates := p.array("/candidates", root["candidates"], 1, MaxCandidates)
-	for i, c := range candidates {
-		r.Candidates = append(r.Candidates, p.candidate(fmt.Sprintf("/candidates/%d", i), c))
-	}
-	j := p.object("/justification", root["justification"], []string{"summary", "evidenceRefs"}, nil)
-	r.Justification = Justification{
-		Summary:      p.text("/justification/summary", j["summary"], 1, maxProse),
-		EvidenceRefs: p.texts("/justification/evidenceRefs", j["evidenceRefs"], maxItems, maxID),
-	}
-	r.ExpectedEffect = p.expectedEffect("/expectedEffect", root["expectedEffect"])
-	if p.err != nil {
-		return nil, p.err
+	if err := p.err(authority.MalformedProposal); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
 // ParseOperation reads the body of POST /operation, {"action": {...}}. The
-// error is an *authority.Denial with INVALID_REQUEST.
+// error is a *[MalformedError] with INVALID_REQUEST.
 func ParseOperation(raw []byte) (*Action, error) {
 	p := parser{}
-	root := p.object("", raw, []string{"action"}, nil)
-	a := p.action("/action", root["action"])
-	if p.err != nil {
-		p.err.Reason = authority.InvalidRequest
-		return nil, p.err
+	a := Action{}
+	if root := p.object("", raw, []string{"action"}, nil); root != nil {
+		a = p.action("/action", root["action"])
+	}
+	if err := p.err(authority.InvalidRequest); err != nil {
+		return nil, err
 	}
 	return &a, nil
 }
 
-// parser reads nested members and keeps the first thing that is wrong.
-type parser struct{ err *authority.Denial }
+// parser reads nested members and collects what is wrong. A missing member is
+// wrong where it is read, so that no reader can take it for empty.
+type parser struct{ problems []Problem }
 
-func (p *parser) fail(at, want string) {
-	if p.err == nil {
-		if at == "" {
-			at = "the body"
-		}
-		p.err = &authority.Denial{Reason: authority.MalformedProposal, Detail: at + ": " + want}
+// fail notes one problem of a place; a second one at the same place follows from
+// the first.
+func (p *parser) fail(at, message string) {
+	if len(p.problems) < maxProblems && !slices.ContainsFunc(p.problems, func(q Problem) bool { return q.Pointer == at }) {
+		p.problems = append(p.problems, Problem{at, message})
 	}
 }
 
+// err is nil when nothing is wrong.
+func (p *parser) err(reason string) error {
+	if len(p.problems) == 0 {
+		return nil
+	}
+	return &MalformedError{&authority.Denial{Reason: reason, Detail: "The body breaks its schema."}, p.problems}
+}
+
+// decode reads one value. A body outside the grammar fails where it leaves it.
 func (p *parser) decode(at string, raw []byte, v any, want string) bool {
-	if raw == nil || string(raw) == "null" {
-		p.fail(at, want)
+	if raw == nil {
+		p.fail(at, "is missing; "+want)
 		return false
 	}
-	if err := canon.Unmarshal(raw, v); err != nil {
-		if at == "" {
-			want += " (" + strings.TrimPrefix(err.Error(), "canon: ") + ")"
+	if err := canon.Unmarshal(raw, v); err != nil || string(raw) == "null" {
+		if outside, ok := errors.AsType[*canon.SyntaxError](err); ok && outside.Pointer != "" {
+			at, want = at+outside.Pointer, outside.Reason
 		}
 		p.fail(at, want)
 		return false
@@ -160,24 +187,25 @@ func (p *parser) decode(at string, raw []byte, v any, want string) bool {
 	return true
 }
 
-// object reads an object that has exactly the required members and no others
-// but the optional ones.
+// object reads an object that has no members but the required and the optional
+// ones, and returns nil when there is none. Whether the required ones are there
+// shows when they are read.
 func (p *parser) object(at string, raw []byte, required, optional []string) map[string]json.RawMessage {
 	var m map[string]json.RawMessage
 	if !p.decode(at, raw, &m, "want an object") {
 		return nil
 	}
-	for _, name := range required {
-		if _, ok := m[name]; !ok {
-			p.fail(at, fmt.Sprintf("member %q is missing", name))
-		}
-	}
-	for name := range m {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(required, name) && !slices.Contains(optional, name) {
-			p.fail(at, "there is an unknown member; want "+strings.Join(append(required, optional...), ", "))
+			p.fail(member(at, name), "unknown member; want "+strings.Join(slices.Concat(required, optional), ", "))
 		}
 	}
 	return m
+}
+
+// member is the pointer to a member of the object at a place.
+func member(at, name string) string {
+	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
 func (p *parser) array(at string, raw []byte, least, most int) []json.RawMessage {
@@ -185,6 +213,7 @@ func (p *parser) array(at string, raw []byte, least, most int) []json.RawMessage
 	want := fmt.Sprintf("want an array of %d to %d elements", least, most)
 	if p.decode(at, raw, &a, want) && (len(a) < least || len(a) > most) {
 		p.fail(at, want)
+		return nil
 	}
 	return a
 }
@@ -234,6 +263,9 @@ func (p *parser) oneOf(at string, raw []byte, values ...string) string {
 
 func (p *parser) candidate(at string, raw []byte) Candidate {
 	m := p.object(at, raw, []string{"id", "action", "purpose", "disposition", "rejectionReason"}, nil)
+	if m == nil {
+		return Candidate{}
+	}
 	c := Candidate{
 		ID:              p.text(at+"/id", m["id"], 1, maxID),
 		Action:          p.action(at+"/action", m["action"]),
@@ -252,6 +284,9 @@ func (p *parser) candidate(at string, raw []byte) Candidate {
 
 func (p *parser) action(at string, raw []byte) Action {
 	m := p.object(at, raw, []string{"kind", "operationId", "targetRef", "args"}, []string{"url", "value"})
+	if m == nil {
+		return Action{}
+	}
 	return Action{
 		Kind:        p.oneOf(at+"/kind", m["kind"], actionKinds...),
 		OperationID: p.text(at+"/operationId", m["operationId"], 1, maxItem),
@@ -263,7 +298,7 @@ func (p *parser) action(at string, raw []byte) Action {
 }
 
 func (p *parser) args(at string, raw []byte) json.RawMessage {
-	var m map[string]json.RawMessage
+	var m map[string]any
 	if !p.decode(at, raw, &m, "want an object") {
 		return nil
 	}
@@ -272,38 +307,50 @@ func (p *parser) args(at string, raw []byte) json.RawMessage {
 		p.fail(at, fmt.Sprintf("want at most %d bytes", maxArgs))
 		return nil
 	}
-	if !centsAreStrings(raw) {
-		p.fail(at, "want every member named ...Cents as a decimal string of cents")
-	}
+	p.cents(at, m)
 	return canonical
 }
 
-// centsAreStrings reports whether every member whose name ends in Cents, at any
-// depth, is an amount (G-08).
-func centsAreStrings(raw []byte) bool {
-	var object map[string]json.RawMessage
-	if canon.Unmarshal(raw, &object) == nil {
-		for name, value := range object {
-			if strings.HasSuffix(name, "Cents") {
-				var amount money.Cents
-				if canon.Unmarshal(value, &amount) != nil || len(value) == 0 || value[0] != '"' {
-					return false
-				}
-			} else if !centsAreStrings(value) {
-				return false
+// cents checks that every member whose name ends in Cents, at any depth, is an
+// amount (G-08).
+func (p *parser) cents(at string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if !strings.HasSuffix(name, "Cents") {
+				p.cents(member(at, name), v[name])
+			} else if s, _ := v[name].(string); !isAmount(s) { // "" is no amount
+				p.fail(member(at, name), "want a decimal string of cents")
 			}
 		}
-		return true
+	case []any:
+		for i, element := range v {
+			p.cents(fmt.Sprintf("%s/%d", at, i), element)
+		}
 	}
-	var array []json.RawMessage
-	if canon.Unmarshal(raw, &array) == nil {
-		return !slices.ContainsFunc(array, func(e json.RawMessage) bool { return !centsAreStrings(e) })
+}
+
+func isAmount(s string) bool {
+	_, err := money.Parse(s)
+	return err == nil
+}
+
+func (p *parser) justification(at string, raw []byte) Justification {
+	m := p.object(at, raw, []string{"summary", "evidenceRefs"}, nil)
+	if m == nil {
+		return Justification{}
 	}
-	return true
+	return Justification{
+		Summary:      p.text(at+"/summary", m["summary"], 1, maxProse),
+		EvidenceRefs: p.texts(at+"/evidenceRefs", m["evidenceRefs"], maxItems, maxID),
+	}
 }
 
 func (p *parser) expectedEffect(at string, raw []byte) ExpectedEffect {
 	m := p.object(at, raw, []string{"operationId", "transactionProposalId", "disclosedFields", "postconditions"}, nil)
+	if m == nil {
+		return ExpectedEffect{}
+	}
 	return ExpectedEffect{
 		OperationID:           p.text(at+"/operationId", m["operationId"], 1, maxItem),
 		TransactionProposalID: p.nullableText(at+"/transactionProposalId", m["transactionProposalId"], maxID),

@@ -60,18 +60,36 @@ func list(n int, v any) []any {
 	return out
 }
 
-// malformed returns the detail of the denial, and "" for a well-formed report.
+// malformed returns what is wrong with a report, a line "pointer: message" for
+// each place, and "" for a well-formed one.
 func malformed(t *testing.T, raw []byte) string {
 	t.Helper()
 	r, err := ParseReport(raw)
 	if err == nil {
 		return ""
 	}
-	var denial *authority.Denial
-	if !errors.As(err, &denial) || denial.Reason != authority.MalformedProposal || r != nil || denial.Detail == "" {
-		t.Fatalf("report %v, error %v, want no report and MALFORMED_PROPOSAL", r, err)
+	if r != nil {
+		t.Fatal("a report beside an error")
 	}
-	return denial.Detail
+	return problems(t, err, authority.MalformedProposal)
+}
+
+// problems checks a parser's error and returns its lines.
+func problems(t *testing.T, err error, reason string) string {
+	t.Helper()
+	var denial *authority.Denial
+	wrong, ok := errors.AsType[*MalformedError](err)
+	if !ok || !errors.As(err, &denial) || denial.Reason != reason || denial.Detail == "" || len(wrong.Problems) == 0 || len(wrong.Problems) > 20 {
+		t.Fatalf("error %v, want places and %s", err, reason)
+	}
+	var lines []string
+	for i, p := range wrong.Problems {
+		if p.Message == "" || slices.ContainsFunc(wrong.Problems[:i], func(q Problem) bool { return q.Pointer == p.Pointer }) {
+			t.Fatalf("problems %q: want one with a message for each place", wrong.Problems)
+		}
+		lines = append(lines, p.Pointer+": "+p.Message)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func encode(t *testing.T, root any) []byte {
@@ -131,32 +149,74 @@ func TestEveryMemberIsRequired(t *testing.T) {
 			if detail != "" {
 				t.Errorf("without %s: %s", path, detail)
 			}
-		} else if !strings.Contains(detail, `member "`+name+`" is missing`) {
-			t.Errorf("without %s: %q does not name it", path, detail)
+		} else if !strings.HasPrefix(detail, "/"+path+": is missing; want ") || strings.Contains(detail, "\n") {
+			t.Errorf("without %s: %q does not name it alone", path, detail)
 		}
 		for _, wrong := range []any{nil, 7, true, []any{1}, map[string]any{"x": 1}, ""} {
 			parent[name] = wrong
 			detail := malformed(t, encode(t, root))
 			_, object := wrong.(map[string]any)
 			fits := wrong == nil && nullable[path] || wrong == "" && slices.Contains(optional, path) || object && name == "args"
-			if (detail == "") != fits {
+			if (detail == "") != fits || !fits && !strings.HasPrefix(detail, "/"+path) {
 				t.Errorf("%s as %v: %q", path, wrong, detail)
 			}
 		}
 		root = sample()
 		parent, name = at(root, path)
-		parent[strings.ToUpper(name[:1])+name[1:]] = parent[name]
-		if malformed(t, encode(t, root)) == "" {
-			t.Errorf("%s in another case beside it was accepted", path)
+		upper := strings.ToUpper(name[:1]) + name[1:]
+		parent[upper] = parent[name]
+		if detail := malformed(t, encode(t, root)); !strings.HasPrefix(detail, "/"+path[:len(path)-len(name)]+upper+": unknown member; want ") || strings.Contains(detail, "\n") {
+			t.Errorf("%s in another case beside it: %q", path, detail)
 		}
 	}
 	for _, path := range []string{"x", "candidates/0/x", "candidates/0/action/x", "justification/x", "expectedEffect/x", "permit"} {
 		root := sample()
 		parent, name := at(root, path)
 		parent[name] = "forged"
-		if detail := malformed(t, encode(t, root)); !strings.Contains(detail, "unknown member") || strings.Contains(detail, "forged") {
+		if detail := malformed(t, encode(t, root)); !strings.HasPrefix(detail, "/"+path+": unknown member; want ") || strings.Contains(detail, "\n") || strings.Contains(detail, "forged") {
 			t.Errorf("unknown %s: %q", path, detail)
 		}
+	}
+}
+
+// TestEveryProblemIsNamed, once, at its own place (RFC 6901), up to a bound, and
+// nothing that was submitted but names is repeated.
+func TestEveryProblemIsNamed(t *testing.T) {
+	root := sample()
+	for path, value := range map[string]any{
+		"a/b~c": "5ecret", "Uncertainties": "5ecret", "goalRestatement": "", "candidates/0/action": "5ecret", "candidates/1/disposition": "5ecret",
+		"candidates/1/action/args": map[string]any{"x/y": []any{map[string]any{"totalCents": "5ecret"}}, "feeCents": 5},
+		"justification":            "5ecret", "expectedEffect/postconditions": []any{"p", 5, nil},
+	} {
+		parent, name := root, path
+		if path != "a/b~c" {
+			parent, name = at(root, path)
+		}
+		parent[name] = value
+	}
+	delete(root, "selectedCandidateId")
+	want := []string{
+		"/Uncertainties: unknown member; want goalRestatement, candidates, selectedCandidateId, justification, expectedEffect, uncertainties",
+		"/a~1b~0c: unknown member; want goalRestatement, candidates, selectedCandidateId, justification, expectedEffect, uncertainties",
+		"/goalRestatement: want a string of 1 to 2000 characters",
+		"/candidates/0/action: want an object",
+		"/candidates/1/action/args/feeCents: want a decimal string of cents",
+		"/candidates/1/action/args/x~1y/0/totalCents: want a decimal string of cents",
+		"/candidates/1/disposition: want one of proposed, rejected",
+		"/selectedCandidateId: is missing; want a string of 1 to 64 characters",
+		"/justification: want an object",
+		"/expectedEffect/postconditions/1: want a string of 0 to 200 characters",
+		"/expectedEffect/postconditions/2: want a string of 0 to 200 characters",
+	}
+	if got := malformed(t, encode(t, root)); got != strings.Join(want, "\n") {
+		t.Errorf("problems\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	root = sample()
+	for i := range 500 {
+		root[fmt.Sprintf("x%03d", i)] = 1
+	}
+	if got := strings.Count(malformed(t, encode(t, root)), "\n") + 1; got != 20 {
+		t.Errorf("%d problems of 500, want the first 20", got)
 	}
 }
 
@@ -325,16 +385,18 @@ func TestMalformedBodies(t *testing.T) {
 		}
 	}
 	for raw, want := range map[string]string{
-		"[]":               "the body: want an object (wrong type)",
-		good[:len(good)-1]: "the body: want an object (the text ends early",
-		strings.Replace(good, `"uncertainties":[`, `"uncertainties":7,"x":[`, 1):        "the body: there is an unknown member",
+		"":          ": want an object",
+		"[]":        ": want an object",
+		good + "{}": ": want an object",
+		strings.Replace(good, `"uncertainties":[`, `"uncertainties":7,"x":[`, 1):        "/x: unknown member",
+		strings.Replace(good, `"id":"a"`, `"id":"a","id":"b"`, 1):                       "/candidates/0/id: a member stands twice",
+		strings.Replace(good, `"item":"keyboard"`, `"item":1.5`, 1):                     "/candidates/0/action/args/item: a number is not an integer",
 		strings.Replace(good, `"summary":"next step"`, `"summary":7`, 1):                "/justification/summary: want a string of 1 to 2000 characters",
-		strings.Replace(good, `"justification":{`, `"justification":[],"x":{`, 1):       "the body: there is an unknown member",
 		strings.Replace(good, `"kind":"click"`, `"kind":"submit"`, 1):                   "/candidates/1/action/kind: want one of navigate",
 		strings.Replace(good, `{"evidenceRefs":["obs"],"summary":"next step"}`, `7`, 1): "/justification: want an object",
 	} {
 		if detail := malformed(t, []byte(raw)); !strings.HasPrefix(detail, want) {
-			t.Errorf("%q, want %q", detail, want)
+			t.Errorf("%.60q: %q, want %q", raw, detail, want)
 		}
 	}
 	if detail := malformed(t, []byte("  \n"+good+"\t ")); detail != "" {
@@ -349,10 +411,17 @@ func TestParseOperation(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(*a, Action{Kind: "service", OperationID: "shop.item", TargetRef: "tgt_1", Args: json.RawMessage(`{"item":"keyboard"}`)}) {
 		t.Errorf("action %+v, error %v", a, err)
 	}
-	for _, raw := range []string{"", "{}", action, `{"action":null}`, `{"action":[]}`, `{"action":` + action + `,"permit":"x"}`, `{"action":` + action + `}x`, `{"Action":` + action + `}`} {
-		var denial *authority.Denial
-		if a, err := ParseOperation([]byte(raw)); a != nil || !errors.As(err, &denial) || denial.Reason != authority.InvalidRequest {
-			t.Errorf("%s: %v, %v, want INVALID_REQUEST", raw, a, err)
+	for raw, want := range map[string]string{
+		"": ": want an object", "{}": "/action: is missing; want an object", `{"action":null}`: "/action: want an object", `{"action":[]}`: "/action: want an object",
+		action:                                   "/args: unknown member; want action\n/kind: unknown member; want action\n/operationId: unknown member; want action\n/targetRef: unknown member; want action\n/action: is missing; want an object",
+		`{"action":` + action + `,"permit":"x"}`: "/permit: unknown member; want action",
+		`{"action":` + action + `}x`:             ": want an object",
+		`{"Action":` + action + `}`:              "/Action: unknown member; want action\n/action: is missing; want an object",
+		`{"action":` + strings.Replace(action, `{`, `{"selector":"#buy",`, 1) + `}`: "/action/selector: unknown member; want kind, operationId, targetRef, args, url, value",
+	} {
+		a, err := ParseOperation([]byte(raw))
+		if got := problems(t, err, authority.InvalidRequest); a != nil || got != want {
+			t.Errorf("%s: %v, %q, want %q", raw, a, got, want)
 		}
 	}
 }
