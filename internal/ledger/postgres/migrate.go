@@ -90,8 +90,10 @@ func recorded(ctx context.Context, q querier) (ledger.Migrations, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: migrations: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m ledger.Migration, err error) {
-		return m, row.Scan(&m.Number, &m.Name, &m.Checksum)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (ledger.Migration, error) {
+		var m ledger.Migration
+		err := row.Scan(&m.Number, &m.Name, &m.Checksum)
+		return m, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("postgres: migrations: %w", err)
