@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -37,58 +35,42 @@ type cart struct {
 	Checkout      *checkout `json:"checkout"`
 }
 
+const selectProduct = `SELECT product_id, name, maker, description, price_cents FROM products `
+
+func scanProduct(r row) (product, error) {
+	p := product{Currency: currency}
+	err := r.Scan(&p.ID, &p.Name, &p.Maker, &p.Description, &p.PriceCents)
+	return p, err
+}
+
 func products(ctx context.Context, q queryer) ([]product, error) {
-	rows, err := q.QueryContext(ctx, `SELECT product_id, name, maker, description, price_cents FROM products ORDER BY rowid`)
-	if err != nil {
-		return nil, fmt.Errorf("store: products: %w", err)
-	}
-	defer rows.Close()
-	var list []product
-	for rows.Next() {
-		p := product{Currency: currency}
-		if err := rows.Scan(&p.ID, &p.Name, &p.Maker, &p.Description, &p.PriceCents); err != nil {
-			return nil, fmt.Errorf("store: products: %w", err)
-		}
-		list = append(list, p)
-	}
-	return list, rows.Err()
+	return list(ctx, q, "products", scanProduct, selectProduct+`ORDER BY rowid`)
 }
 
 // findProduct returns nil when there is no such product.
 func findProduct(ctx context.Context, q queryer, id string) (*product, error) {
-	p := product{ID: id, Currency: currency}
-	err := q.QueryRowContext(ctx, `SELECT name, maker, description, price_cents FROM products WHERE product_id = $1`, id).
-		Scan(&p.Name, &p.Maker, &p.Description, &p.PriceCents)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("store: product: %w", err)
-	}
-	return &p, nil
+	return find(ctx, q, "product", scanProduct, selectProduct+`WHERE product_id = $1`, id)
+}
+
+func scanLine(r row) (line, error) {
+	var l line
+	err := r.Scan(&l.ProductID, &l.Name, &l.Quantity, &l.UnitPriceCents)
+	l.LineCents = l.UnitPriceCents * cents(l.Quantity) // at most 99 x 999,999,999
+	return l, err
 }
 
 // loadCart reads a session's cart at today's prices.
 func (s *Store) loadCart(ctx context.Context, q queryer, of *session) (cart, error) {
-	c := cart{Version: of.cartVersion, Currency: currency, Lines: []line{}}
-	rows, err := q.QueryContext(ctx, `SELECT product_id, name, quantity, price_cents FROM cart_lines JOIN products USING (product_id) WHERE sid = $1 ORDER BY product_id`, of.id)
+	lines, err := list(ctx, q, "cart", scanLine,
+		`SELECT product_id, name, quantity, price_cents FROM cart_lines JOIN products USING (product_id) WHERE sid = $1 ORDER BY product_id`, of.id)
 	if err != nil {
-		return cart{}, fmt.Errorf("store: cart: %w", err)
+		return cart{}, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var l line
-		if err := rows.Scan(&l.ProductID, &l.Name, &l.Quantity, &l.UnitPriceCents); err != nil {
-			return cart{}, fmt.Errorf("store: cart: %w", err)
-		}
-		l.LineCents = l.UnitPriceCents * cents(l.Quantity) // at most 99 x 999,999,999
+	c := cart{Version: of.cartVersion, Currency: currency, Lines: lines}
+	for _, l := range lines {
 		c.SubtotalCents += l.LineCents
-		c.Lines = append(c.Lines, l)
 	}
-	if err := rows.Err(); err != nil {
-		return cart{}, fmt.Errorf("store: cart: %w", err)
-	}
-	found, err := loadCheckout(ctx, q, of.id)
+	found, err := findCheckout(ctx, q, of)
 	if err != nil {
 		return cart{}, err
 	}
@@ -96,22 +78,6 @@ func (s *Store) loadCart(ctx context.Context, q queryer, of *session) (cart, err
 		c.Checkout = found
 	}
 	return c, nil
-}
-
-func loadCheckout(ctx context.Context, q queryer, sid string) (*checkout, error) {
-	var document string
-	err := q.QueryRowContext(ctx, `SELECT document FROM checkouts WHERE sid = $1`, sid).Scan(&document)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("store: checkout: %w", err)
-	}
-	var c checkout
-	if err := json.Unmarshal([]byte(document), &c); err != nil {
-		return nil, fmt.Errorf("store: checkout: %w", err)
-	}
-	return &c, nil
 }
 
 func (s *Store) addItem(body []byte) (mutation, error) {
@@ -134,16 +100,19 @@ func (s *Store) addItem(body []byte) (mutation, error) {
 		} else if p == nil {
 			return reply{}, dispatch.Refuse("PRODUCT_UNKNOWN", "The shop has no such product.")
 		}
-		var quantity int64
-		err := tx.QueryRowContext(ctx, `SELECT quantity FROM cart_lines WHERE sid = $1 AND product_id = $2`, of.id, req.ProductID).Scan(&quantity)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return reply{}, fmt.Errorf("store: cart: %w", err)
+		quantity := req.Quantity
+		held, err := find(ctx, tx, "cart", single[int64], `SELECT quantity FROM cart_lines WHERE sid = $1 AND product_id = $2`, of.id, req.ProductID)
+		if err != nil {
+			return reply{}, err
 		}
-		if quantity+req.Quantity > maxQuantity {
+		if held != nil {
+			quantity += *held
+		}
+		if quantity > maxQuantity {
 			return reply{}, dispatch.Refuse("QUANTITY_LIMIT", fmt.Sprintf("A cart takes at most %d of one product.", maxQuantity))
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO cart_lines (sid, product_id, quantity) VALUES ($1, $2, $3)
-			ON CONFLICT (sid, product_id) DO UPDATE SET quantity = excluded.quantity`, of.id, req.ProductID, quantity+req.Quantity); err != nil {
+			ON CONFLICT (sid, product_id) DO UPDATE SET quantity = excluded.quantity`, of.id, req.ProductID, quantity); err != nil {
 			return reply{}, fmt.Errorf("store: cart: %w", err)
 		}
 		return s.changedCart(ctx, tx, of)

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -58,21 +56,13 @@ func (s *Store) prepareCheckout(body []byte) (mutation, error) {
 	}, nil
 }
 
+// findCheckout returns nil when the session has none.
+func findCheckout(ctx context.Context, q queryer, of *session) (*checkout, error) {
+	return find(ctx, q, "checkout", document[checkout], `SELECT document FROM checkouts WHERE sid = $1`, of.id)
+}
+
 func addressRefs(ctx context.Context, q queryer) ([]string, error) {
-	rows, err := q.QueryContext(ctx, `SELECT address_ref FROM addresses ORDER BY address_ref`)
-	if err != nil {
-		return nil, fmt.Errorf("store: addresses: %w", err)
-	}
-	defer rows.Close()
-	var refs []string
-	for rows.Next() {
-		var ref string
-		if err := rows.Scan(&ref); err != nil {
-			return nil, fmt.Errorf("store: addresses: %w", err)
-		}
-		refs = append(refs, ref)
-	}
-	return refs, rows.Err()
+	return list(ctx, q, "addresses", single[string], `SELECT address_ref FROM addresses ORDER BY address_ref`)
 }
 
 type order struct {
@@ -107,7 +97,7 @@ func (s *Store) placeOrder(body []byte) (mutation, error) {
 		return nil, &dispatch.RequestError{Reason: "want checkoutId, cartVersion, amountCents, currency and destination"}
 	}
 	return func(ctx context.Context, tx *sql.Tx, p dispatch.Permit, of *session) (reply, error) {
-		c, err := loadCheckout(ctx, tx, of.id)
+		c, err := findCheckout(ctx, tx, of)
 		if err != nil {
 			return reply{}, err
 		}
@@ -170,17 +160,5 @@ func saveOrder(ctx context.Context, tx *sql.Tx, p dispatch.Permit, of *session, 
 
 // findOrder returns nil when the session has no such order.
 func findOrder(ctx context.Context, q queryer, of *session, id string) (*order, error) {
-	var document string
-	err := q.QueryRowContext(ctx, `SELECT document FROM orders WHERE order_id = $1 AND sid = $2`, id, of.id).Scan(&document)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("store: order: %w", err)
-	}
-	var o order
-	if err := json.Unmarshal([]byte(document), &o); err != nil {
-		return nil, fmt.Errorf("store: order: %w", err)
-	}
-	return &o, nil
+	return find(ctx, q, "order", document[order], `SELECT document FROM orders WHERE order_id = $1 AND sid = $2`, id, of.id)
 }

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -30,15 +29,16 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 
 func formatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// queryer is a database or a transaction.
-type queryer interface {
-	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-	QueryRowContext(context.Context, string, ...any) *sql.Row
-}
-
 type session struct {
 	id          string
 	cartVersion int64
+	expires     int64 // Unix milliseconds; from then on there is no session
+}
+
+func scanSession(r row) (session, error) {
+	var s session
+	err := r.Scan(&s.id, &s.cartVersion, &s.expires)
+	return s, err
 }
 
 // session returns the session of the request's cookie, or nil. Two cookies of
@@ -48,20 +48,11 @@ func (s *Store) session(ctx context.Context, q queryer, r *http.Request) (*sessi
 	if len(cookies) != 1 {
 		return nil, nil
 	}
-	var found session
-	var expires int64
-	err := q.QueryRowContext(ctx, `SELECT sid, cart_version, expires_ms FROM sessions WHERE cookie_hash = $1`, cookieHash(cookies[0].Value)).
-		Scan(&found.id, &found.cartVersion, &expires)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+	found, err := find(ctx, q, "session", scanSession, `SELECT sid, cart_version, expires_ms FROM sessions WHERE cookie_hash = $1`, cookieHash(cookies[0].Value))
+	if err != nil || found == nil || s.now().UnixMilli() >= found.expires {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("store: session: %w", err)
-	}
-	if s.now().UnixMilli() >= expires {
-		return nil, nil
-	}
-	return &found, nil
+	return found, nil
 }
 
 // openSession adopts the permit's sid.
