@@ -20,6 +20,8 @@
 // [Verify] reads once and keeps no events, so that the size of a file does not
 // matter. Options.Head takes a head known from elsewhere ([ParseLink] reads
 // SEQ:HASH); Options.Each is given every event in order in the same pass.
+// Signatures are accepted as crypto/ed25519 does unless Options.Batch brings
+// another rule; the report names it.
 // [Fork] compares two exports of one subject. [ReadExport] reads an export into
 // memory, for looking at it.
 //

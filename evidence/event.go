@@ -25,7 +25,7 @@ func FormatTime(t time.Time) string { return t.UTC().Format(TimeLayout) }
 
 // ParseTime reads [TimeLayout] and accepts no other spelling.
 func ParseTime(s string) (time.Time, error) {
-	t, err := time.Parse(TimeLayout, s)
+	t, err := time.Parse(time.RFC3339, s) // its quick path; the spelling is compared below
 	if err != nil || t.Format(TimeLayout) != s {
 		return time.Time{}, fmt.Errorf("evidence: want a time as %s", TimeLayout)
 	}

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bytes"
 	"strconv"
 
 	"countersign/internal/canon"
@@ -62,12 +63,22 @@ func (f *fields) text(name, what string, ok func(string) bool) string {
 	if f.want != "" {
 		return ""
 	}
-	s, err := canon.Unquote(value)
-	if err != nil || !ok(s) {
+	s, isText := unquote(value)
+	if !isText || !ok(s) {
 		f.want = "want the member " + name + " as " + what
 		return ""
 	}
 	return s
+}
+
+// unquote returns the text of a canonical value if it is a string. Members were
+// accepted as canonical already: only an escape needs a second look.
+func unquote(value []byte) (string, bool) {
+	if value[0] == '"' && bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : len(value)-1]), true
+	}
+	s, err := canon.Unquote(value)
+	return s, err == nil
 }
 
 // integer returns the next member, an integer of at least least.

@@ -47,14 +47,15 @@ type Texts struct {
 
 // Report is what a verification found.
 type Report struct {
-	Subject    Subject  `json:"subject"`
-	Count      int64    `json:"count"` // of the events that were read
-	Head       string   `json:"head"`  // hash of the last of them
-	KeyID      string   `json:"keyId"` // of the key that the export says it is signed with
-	ExportedAt Time     `json:"exportedAt"`
-	Texts      Texts    `json:"texts"`
-	Results    []Result `json:"results"`
-	CannotShow []string `json:"cannotShow"` // the same sentences in every report
+	Subject       Subject  `json:"subject"`
+	SignatureRule string   `json:"signatureRule"` // by which signatures of events and export were accepted
+	Count         int64    `json:"count"`         // of the events that were read
+	Head          string   `json:"head"`          // hash of the last of them
+	KeyID         string   `json:"keyId"`         // of the key that the export says it is signed with
+	ExportedAt    Time     `json:"exportedAt"`
+	Texts         Texts    `json:"texts"`
+	Results       []Result `json:"results"`
+	CannotShow    []string `json:"cannotShow"` // the same sentences in every report
 }
 
 // OK reports whether every check holds.

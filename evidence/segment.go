@@ -22,10 +22,10 @@ const (
 	segmentBytes  = 256 << 10
 )
 
-// inSegments yields the events of x in order, each after check has seen it on
-// one of the workers. All goroutines have ended when it returns, and about
+// inSegments yields the events of x in order, each after check has seen its
+// segment on one of the workers. All goroutines have ended when it returns, and about
 // three segments a worker are in memory at a time.
-func inSegments(x *reader, workers int, check func(*record)) iter.Seq2[*record, error] {
+func inSegments(x *reader, workers int, check func([]*record)) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		inOrder := make(chan *segment, 2*workers)
 		toCheck := make(chan *segment)
@@ -87,7 +87,7 @@ func split(x *reader, inOrder, toCheck chan<- *segment, stop <-chan struct{}) {
 	}
 }
 
-func (s *segment) check(check func(*record)) {
+func (s *segment) check(check func([]*record)) {
 	defer close(s.done)
 	s.records = make([]*record, 0, len(s.ends))
 	var p parser
@@ -96,10 +96,10 @@ func (s *segment) check(check func(*record)) {
 		r, err := p.event(s.raw[start:end:end], s.first+int64(i))
 		if err != nil {
 			s.err = err
-			return
+			break
 		}
-		check(r)
 		s.records = append(s.records, r)
 		start = end
 	}
+	check(s.records)
 }

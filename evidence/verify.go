@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"crypto/ed25519"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,6 +16,8 @@ type Options struct {
 	// Workers is the number of goroutines that check events; 0 means one for
 	// each processor. The report does not depend on it.
 	Workers int
+	// Batch checks the signatures; nil means the standard library, one at a time.
+	Batch *Batch
 	// Each is called with every event, in order and from the goroutine that
 	// called Verify, whether or not the checks hold so far; a replay of the
 	// subject's state machine goes here. It may keep the event. An error ends
@@ -41,7 +42,7 @@ func Verify(r io.Reader, keys Keys, o Options) (*Report, error) {
 	if _, err := x.count(); err != nil {
 		return nil, err
 	}
-	for e, err := range inSegments(x, v.workers(), v.signature) {
+	for e, err := range inSegments(x, v.workers(), v.signatures) {
 		if err == nil {
 			err = v.event(e)
 		}
@@ -79,9 +80,12 @@ type verification struct {
 }
 
 func newVerification(keys Keys, o Options) *verification {
+	if o.Batch == nil {
+		o.Batch = &oneByOne
+	}
 	v := &verification{
 		Options: o, keys: keys, places: map[string]int{}, newest: -1, known: commitments{},
-		report: &Report{CannotShow: append([]string(nil), cannotShow...)},
+		report: &Report{SignatureRule: o.Batch.Rule, CannotShow: append([]string(nil), cannotShow...)},
 	}
 	for i, k := range keys {
 		v.places[KeyID(k.Public)] = i
@@ -106,15 +110,19 @@ func (v *verification) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// signature is the part of the work that needs no other event. It is safe for
+// signatures is the part of the work that needs no other event. It is safe for
 // concurrent use.
-func (v *verification) signature(r *record) {
-	r.key = -1
-	if i, trusted := v.places[r.KeyID]; trusted {
-		r.key = i
-		hash := rawHash(r.Hash)
-		r.signed = ed25519.Verify(v.keys[i].Public, hash[:], r.signature)
+func (v *verification) signatures(records []*record) {
+	list, of := make([]Signature, 0, len(records)), make([]*record, 0, len(records))
+	for _, r := range records {
+		r.key = -1
+		if i, trusted := v.places[r.KeyID]; trusted {
+			r.key = i
+			hash := rawHash(r.Hash)
+			list, of = append(list, Signature{v.keys[i].Public, hash[:], r.signature}), append(of, r)
+		}
 	}
+	v.Batch.signed(list, of)
 }
 
 // event checks one event behind the last.
@@ -200,7 +208,7 @@ func (v *verification) manifest(m *Manifest) {
 		v.fault(CheckManifest, "the signature was not checked, for want of a trusted key")
 		return
 	}
-	if digest, err := m.digest(); err != nil || !ed25519.Verify(v.keys[place].Public, digest[:], m.Signature) {
+	if digest, err := m.digest(); err != nil || !v.Batch.Valid([]Signature{{v.keys[place].Public, digest[:], m.Signature}}) {
 		v.fault(CheckManifest, "the signature of the export does not verify")
 	}
 	if place != len(v.keys)-1 {
