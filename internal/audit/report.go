@@ -67,6 +67,7 @@ func (r *Report) Print(w io.Writer, name string) error {
 	p.line("  %s %s, workspace %s, issued by %s", printable(s.Kind), printable(s.ID), printable(s.Workspace), printable(s.Issuer))
 	p.line("  head %d:%s", r.Count, r.Head)
 	p.line("  exported %s, signed with key %s; texts: %d present, %d erased", r.ExportedAt, r.KeyID, r.Texts.Present, r.Texts.Erased)
+	p.wrapped("  signatures by ", "    ", r.SignatureRule)
 	p.line("")
 	for _, c := range r.Results {
 		p.part(string(c.Check), c.OK, "", c.Failures, c.Findings)

@@ -18,6 +18,9 @@ type Options struct {
 	StoreKeys []dispatch.TrustedKey
 	// Head is a head known from elsewhere; zero: none.
 	Head evidence.Link
+	// Batch checks the signatures of events and export by [ZIP215], which is
+	// quicker. Those of the store's receipts are always checked one by one.
+	Batch bool
 }
 
 // Verify verifies one export. Like [evidence.Verify] it returns an error only
@@ -25,7 +28,11 @@ type Options struct {
 func Verify(r io.Reader, o Options) (*Report, error) {
 	var machine run.Replay
 	receipts := newReceipts(o.StoreKeys)
-	integrity, err := evidence.Verify(r, o.Keys, evidence.Options{Head: o.Head, Each: func(e evidence.Event) error {
+	var batch *evidence.Batch
+	if o.Batch {
+		batch = &ZIP215
+	}
+	integrity, err := evidence.Verify(r, o.Keys, evidence.Options{Head: o.Head, Batch: batch, Each: func(e evidence.Event) error {
 		machine.Apply(e)
 		receipts.apply(e)
 		return nil
