@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"bytes"
 	"encoding"
 	stdjson "encoding/json"
 	"fmt"
@@ -20,7 +21,24 @@ import (
 // github.com/go-json-experiment/json: a nil slice is [], a nil map {}. Structs,
 // strings, integers, slices, maps and raw values are written in one pass; any
 // other kind of value goes through that package and [Canonical].
-func Marshal(v any) ([]byte, error) { return appendValue(make([]byte, 0, 512), reflect.ValueOf(v), 0) }
+func Marshal(v any) ([]byte, error) {
+	scratch := buffers.Get().(*[]byte)
+	defer buffers.Put(scratch)
+	b, err := appendValue((*scratch)[:0], reflect.ValueOf(v), 0)
+	if err != nil {
+		return nil, err
+	}
+	if cap(b) <= maxBuffer {
+		*scratch = b
+	}
+	return bytes.Clone(b), nil
+}
+
+// buffers lets most values be written without growing a slice.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
+
+// maxBuffer bounds what a buffer keeps.
+const maxBuffer = 1 << 16
 
 // MustMarshal is [Marshal] for values that the program built itself and that
 // cannot be outside the grammar. It panics on an error.

@@ -52,6 +52,9 @@ func Unquote(value []byte) (string, error) {
 // AppendQuote appends s as a string in canonical form. A text that is not
 // UTF-8 or holds U+0000 is an error.
 func AppendQuote(dst []byte, s string) ([]byte, error) {
+	if plain(s) {
+		return append(append(append(dst, '"'), s...), '"'), nil
+	}
 	if strings.IndexByte(s, 0) >= 0 {
 		return dst, &SyntaxError{Reason: "a string holds U+0000"}
 	}
@@ -60,6 +63,16 @@ func AppendQuote(dst []byte, s string) ([]byte, error) {
 		return dst, fmt.Errorf("canon: a string is not UTF-8")
 	}
 	return out, nil
+}
+
+// plain reports whether every character of s stands for itself in one byte.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // A scanner walks over one text in canonical form. Every method leaves i behind
