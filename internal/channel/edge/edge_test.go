@@ -38,6 +38,8 @@ type site struct {
 	cookie  string // of a live session
 	session identity.Session
 	token   string // of a live run token
+	owned   string // prefix of the owner's things
+	off     string // a rule of the things that is switched off
 	effects atomic.Int64
 	log     *logged
 	stop    context.CancelFunc
@@ -90,9 +92,9 @@ func (s *site) things(prefix, name string) {
 		Reasons:   []string{authority.NotFound, authority.RunNotReady},
 	}, func(_ context.Context, in *thingInput) (*thingOutput, error) {
 		switch {
-		case in.ID != "here":
+		case in.ID != "here" && s.off != "unknown id":
 			return nil, &authority.Denial{Reason: authority.NotFound}
-		case in.Body.Count == 9:
+		case in.Body.Count == 9 && s.off != "wrong state":
 			return nil, &authority.Denial{Reason: authority.RunNotReady, Detail: "The run has ended."}
 		}
 		s.effects.Add(1)
@@ -115,6 +117,19 @@ type rawInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
+// raw is a route that takes its body as it is.
+func (s *site) raw(path, name string) {
+	edge.Register(s.api, edge.Operation{
+		Operation: huma.Operation{OperationID: name, Method: http.MethodPost, Path: path},
+		Malformed: authority.MalformedProposal,
+	}, func(_ context.Context, in *rawInput) (*thingOutput, error) {
+		s.effects.Add(1)
+		out := &thingOutput{}
+		out.Body.Name = string(in.RawBody)
+		return out, nil
+	})
+}
+
 // serve starts a site on a free port of 127.0.0.1. The edits are made before it
 // serves.
 func serve(t testing.TB, edits ...func(*site)) *site {
@@ -123,7 +138,7 @@ func serve(t testing.TB, edits ...func(*site)) *site {
 	if err := sqlite.Create(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{clock: new(ledger.Clock), log: &logged{}, served: make(chan error, 1)}
+	s := &site{clock: new(ledger.Clock), owned: "/api/v1/owner/things", log: &logged{}, served: make(chan error, 1)}
 	l, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: s.clock})
 	if err != nil {
 		t.Fatal(err)
@@ -154,18 +169,10 @@ func serve(t testing.TB, edits ...func(*site)) *site {
 	s.api.Guard(edge.OwnerPrefix, edge.OwnerGuard(s.origin, s.owners.Verify))
 	s.api.Guard("/api/v1/", edge.BearerGuard(identity.NewTokens(l, ledger.DefaultWorkspace).Lookup))
 	edge.RegisterSessions(s.api, s.owners)
-	s.things("/api/v1/owner/things", "owner-thing")
+	s.things(s.owned, "owner-thing")
 	s.things("/api/v1/things", "thing")
 	s.things("/open", "open-thing")
-	edge.Register(s.api, edge.Operation{
-		Operation: huma.Operation{OperationID: "raw", Method: http.MethodPost, Path: "/raw"},
-		Malformed: authority.MalformedProposal,
-	}, func(_ context.Context, in *rawInput) (*thingOutput, error) {
-		s.effects.Add(1)
-		out := &thingOutput{}
-		out.Body.Name = string(in.RawBody)
-		return out, nil
-	})
+	s.raw("/raw", "raw")
 	for _, edit := range edits {
 		edit(s)
 	}

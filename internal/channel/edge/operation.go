@@ -49,7 +49,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 	_, body := t.FieldByName("Body")
 	_, raw := t.FieldByName("RawBody")
 	o := a.operation(op, body || raw)
-	o.SkipValidateBody = raw && !body
+	o.SkipValidateBody = raw && !body || a.without == checkBody
 	huma.Register(a.huma, o, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {
@@ -57,7 +57,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 		}
 		return out, nil
 	})
-	if o.SkipValidateBody {
+	if raw && !body {
 		a.documentBody(o, op.BodySchema)
 	}
 }
@@ -101,8 +101,8 @@ func (a *API) operation(op Operation, body bool) huma.Operation {
 		reasons = append(reasons, ContentTypeRejected, BodyTooLarge)
 	}
 	o.Responses = a.refusals(reasons, o.Responses)
-	o.MaxBodyBytes = MaxBody + 1 // huma refuses what equals its bound; ours is checked before
-	o.BodyReadTimeout = -1       // the router's deadline holds; a later one would cut long handlers
+	o.MaxBodyBytes = a.maxBody() + 1 // huma refuses what equals its bound; ours is checked before
+	o.BodyReadTimeout = -1           // the router's deadline holds; a later one would cut long handlers
 	o.Middlewares = append(slices.Clone(o.Middlewares), a.readRequest)
 	return o
 }
@@ -140,8 +140,8 @@ func (a *API) refusals(reasons []string, responses map[string]*huma.Response) ma
 func (a *API) readRequest(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	op := ctx.Operation()
-	body, err := readBody(w, r, op)
-	if err == nil {
+	body, err := a.readBody(w, r, op)
+	if err == nil && a.without != checkParameters {
 		err = parameters(r, op)
 	}
 	if err == nil && len(body) > 0 && !op.SkipValidateBody {
@@ -155,9 +155,9 @@ func (a *API) readRequest(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-func readBody(w http.ResponseWriter, r *http.Request, op *huma.Operation) ([]byte, error) {
+func (a *API) readBody(w http.ResponseWriter, r *http.Request, op *huma.Operation) ([]byte, error) {
 	if op.RequestBody == nil {
-		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
+		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 && a.without != checkNoBody {
 			return nil, Refuse(authority.InvalidRequest, "").at("body", "this operation takes no body")
 		}
 		return nil, nil
@@ -165,16 +165,17 @@ func readBody(w http.ResponseWriter, r *http.Request, op *huma.Operation) ([]byt
 	if r.ContentLength == 0 && !op.RequestBody.Required && len(r.Header["Content-Type"]) == 0 {
 		return nil, nil
 	}
-	if !isJSON(r.Header) {
+	if !isJSON(r.Header) && a.without != checkType {
 		return nil, Refuse(ContentTypeRejected, "")
 	}
 	tooLarge := Refuse(BodyTooLarge, "").With("Connection", "close")
-	if r.ContentLength > MaxBody {
+	limit := a.maxBody()
+	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	switch {
-	case len(body) > MaxBody:
+	case int64(len(body)) > limit:
 		return nil, tooLarge
 	case err != nil:
 		return nil, Refuse(authority.InvalidRequest, "The body did not arrive whole.").With("Connection", "close")
@@ -182,11 +183,18 @@ func readBody(w http.ResponseWriter, r *http.Request, op *huma.Operation) ([]byt
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	if err := canon.Check(body); err != nil {
+	if err := canon.Check(body); err != nil && a.without != checkBody {
 		return nil, malformed(malformedReason(op), err)
 	}
 	r.Header.Set("Content-Type", "application/json") // the one spelling that huma knows
 	return body, nil
+}
+
+func (a *API) maxBody() int64 {
+	if a.without == checkSize {
+		return 1 << 30
+	}
+	return MaxBody
 }
 
 // isJSON accepts application/json alone or with charset utf-8, sent once and

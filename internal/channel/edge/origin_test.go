@@ -38,7 +38,7 @@ var violations = []violation{
 // breaches sends every violation alone and every pair of two, and returns what
 // was not answered by the earlier one.
 func breaches(s *site) (found []string) {
-	request := s.owner(http.MethodPost, "/api/v1/owner/things/here", good)
+	request := s.owner(http.MethodPost, s.owned+"/here", good)
 	try := func(name string, a ask, want string) {
 		switch got, err := s.send(a); {
 		case err != nil:
@@ -70,34 +70,115 @@ func TestOwnerRulesInOrder(t *testing.T) {
 	}
 }
 
-// TestOwnerRulesNegativeControl takes one rule out of the guard at a time, by
-// mending the request before the guard sees it, and demands that breaches notices.
+// TestOwnerRulesNegativeControl switches one rule off at a time and demands that
+// breaches notices that one, and no other. The rules of the guard are off when the
+// request is mended before the guard sees it, those of the edge by a door, those
+// of the handler in the handler of these tests.
 func TestOwnerRulesNegativeControl(t *testing.T) {
-	mends := map[string]func(*site, http.Header){
-		"Authorization header": func(_ *site, h http.Header) { h.Del("Authorization") },
-		"no session":           func(s *site, h http.Header) { h.Set("Cookie", edge.OwnerCookie+"="+s.cookie) },
-		"foreign Origin":       func(s *site, h http.Header) { h.Set("Origin", s.origin) },
-		"no owner header":      func(_ *site, h http.Header) { h.Set("X-Halfspan-Owner", "1") },
+	mend := func(change func(*site, http.Header)) func(*site) {
+		return func(s *site) {
+			g := edge.OwnerGuard(s.origin, s.owners.Verify)
+			s.api.Guard(s.owned+"/", edge.Guard{Check: func(r *http.Request) (*http.Request, error) {
+				mended := r.Clone(r.Context())
+				change(s, mended.Header)
+				return g.Check(mended)
+			}})
+		}
 	}
-	for name, mend := range mends {
-		t.Run(name, func(t *testing.T) {
-			s := serve(t, func(s *site) {
-				g := edge.OwnerGuard(s.origin, s.owners.Verify)
-				s.api.Guard("/api/v1/owner/things/", edge.Guard{Check: func(r *http.Request) (*http.Request, error) {
-					mended := r.Clone(r.Context())
-					mend(s, mended.Header)
-					return g.Check(mended)
-				}})
-			})
+	without := func(check string) func(*site) {
+		return func(s *site) {
+			s.api.Without(check)
+			s.owned = "/api/v1/owner/lax"
+			s.things(s.owned, "lax")
+		}
+	}
+	off := map[string]func(*site){
+		"Authorization header": mend(func(_ *site, h http.Header) { h.Del("Authorization") }),
+		"no session":           mend(func(s *site, h http.Header) { h.Set("Cookie", edge.OwnerCookie+"="+s.cookie) }),
+		"foreign Origin":       mend(func(s *site, h http.Header) { h.Set("Origin", s.origin) }),
+		"no owner header":      mend(func(_ *site, h http.Header) { h.Set("X-Halfspan-Owner", "1") }),
+		"wrong type":           without("type"),
+		"bad body":             without("body"),
+		"unknown id":           func(s *site) { s.off = "unknown id" },
+		"wrong state":          func(s *site) { s.off = "wrong state" },
+	}
+	for _, v := range violations {
+		t.Run(v.name, func(t *testing.T) {
+			s := serve(t, off[v.name])
 			noticed := false
 			for _, b := range breaches(s) {
-				noticed = noticed || strings.HasPrefix(b, name+":")
+				alone := strings.HasPrefix(b, v.name+": 200 ")
+				noticed = noticed || alone
+				if !alone && !strings.HasPrefix(b, v.name+" and ") {
+					t.Errorf("another rule is off too: %s", b)
+				}
 			}
 			if !noticed {
 				t.Error("the rule was off and nothing was noticed")
 			}
-			if s.effects.Load() == 0 {
-				t.Error("the rule was off and the request had no effect")
+			if n := s.effects.Load(); n != 1 {
+				t.Errorf("%d effects, want the one of the request that broke this rule alone", n)
+			}
+		})
+	}
+}
+
+// TestEachCheckProtects sends a request that breaks one rule of the edge. With that
+// check switched off it gets through to the handler; with another one off it does
+// not.
+func TestEachCheckProtects(t *testing.T) {
+	type breach struct {
+		do        func(s *site) ask
+		want, off string // the answer with the check, and without it
+	}
+	at := func(path, body string) func(*site) ask {
+		return func(s *site) ask {
+			a := s.open(body)
+			a.path = path
+			return a
+		}
+	}
+	get := func(path string) func(*site) ask {
+		return func(*site) ask { return ask{method: http.MethodGet, path: path} }
+	}
+	breaches := map[string][]breach{
+		"route": {{get("/lax//here"), "404 NOT_FOUND", "307 "}}, // the mux redirects
+		"no body": {{func(*site) ask {
+			return ask{method: http.MethodGet, path: "/lax/here", body: "{}"}
+		}, "400 INVALID_REQUEST", "200 "}},
+		"type": {
+			{func(s *site) ask { return s.open(good).with("Content-Type", "text/plain") }, "415 CONTENT_TYPE_REJECTED", "200 "},
+			{func(s *site) ask { return s.open(good).with("Content-Encoding", "gzip") }, "415 CONTENT_TYPE_REJECTED", "200 "},
+		},
+		"size": {{at("/lax/here", good+strings.Repeat(" ", edge.MaxBody)), "413 BODY_TOO_LARGE", "200 "}},
+		"body": {
+			{at("/lax/here", `{"name":"a","name":"b","count":1,"amountCents":"1"}`), "400 INVALID_REQUEST", "200 "},
+			{at("/lax/here", `{"name":"a","count":1,"amountCents":"1","sudo":true}`), "400 INVALID_REQUEST", "200 "},
+			{at("/lax/here", `{"name":"a","count":1,"amountCents":"1","tags":null}`), "400 INVALID_REQUEST", "200 "},
+			{at("/lax-raw", `{"a":1,"a":2}`), "400 MALFORMED_PROPOSAL", "200 "},
+		},
+		"parameters": {{at("/lax/here?limit=1&limit=2", good), "400 INVALID_REQUEST", "200 "}},
+	}
+	for off := range breaches {
+		t.Run(off, func(t *testing.T) {
+			s := serve(t, func(s *site) {
+				s.api.Without(off)
+				s.things("/lax", "lax")
+				s.raw("/lax-raw", "lax-raw")
+			})
+			for check, list := range breaches {
+				for _, b := range list {
+					a, want := b.do(s), b.want
+					if strings.HasPrefix(a.path, "/open") {
+						a.path = "/lax/here"
+					}
+					if check == off {
+						want = b.off
+					}
+					if got := s.mustSend(t, a); got.String() != want {
+						t.Errorf("a request against %q: %s, want %s (%s)", check, got, want, got.body)
+					}
+				}
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r = passed
 	}
-	if a.routed(t, r) {
+	if a.without == checkRoute || a.routed(t, r) {
 		a.mux.ServeHTTP(t, r)
 	}
 }

@@ -1,0 +1,4 @@
+package edge
+
+// Without leaves one check out of everything that is registered afterwards.
+func (a *API) Without(name string) { a.without = check(name) }
