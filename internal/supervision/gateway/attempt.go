@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"countersign/dispatch"
@@ -30,14 +29,14 @@ func (g *Gateway) attempt(ctx context.Context, c *claim) error {
 func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 	svc := g.services[c.state.Config.Service]
 	start := time.Now()
-	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+	return g.recordOutcome(ctx, c.RunID, g.recall, func(a *attempt) error {
 		a.stored = c.keep
 		if reason := g.lapsed(a, c); reason != "" {
 			return denied(a.Void(c.executionID, "recheck", reason))
 		}
-		local, _, err := g.Ledger.Load(ctx, g.serviceKey(c.RunID))
+		local, err := g.local(ctx, a)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return err
 		}
 		effect, err := svc.Execute(local.State, promise(c.entry), a.NewID)
 		if err != nil {
@@ -102,7 +101,7 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 	g.Fault("before-send")
 	body, status, readErr := g.read(ctx, c.state, request)
 	g.Fault("after-send")
-	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
 		if readErr != nil {
 			return denied(a.NotApplied(c.executionID, "read_failed"))
@@ -133,7 +132,7 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 	permit := g.permitFor(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
 	got := g.send(ctx, c.state, permit, request, c.window)
 	g.Fault("before-receipt")
-	err = g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
 		switch {
 		case got.unsent:
@@ -233,7 +232,7 @@ func (g *Gateway) lapsed(a *attempt, c *claim) string {
 // void records that an intent was given up before anything was sent. An execution
 // that is settled already stays as it is.
 func (g *Gateway) void(ctx context.Context, c *claim, cause, reason string) error {
-	return g.recordOutcome(ctx, c.RunID, func(a *attempt) error {
+	return g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
 		if x := a.State().Execution; x == nil || x.ID != c.executionID || x.State != run.ExecutionDispatched {
 			return nil
@@ -244,12 +243,12 @@ func (g *Gateway) void(ctx context.Context, c *claim, cause, reason string) erro
 
 // recordOutcome stores what became of an execution. An effect may stand behind
 // it, so it tries on while the ledger refuses, until the lease has ended.
-func (g *Gateway) recordOutcome(ctx context.Context, runID string, f func(*attempt) error) error {
+func (g *Gateway) recordOutcome(ctx context.Context, runID string, begin func(context.Context, string) (*attempt, error), f func(*attempt) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.LeaseLife)
 	defer cancel()
 	wait := 5 * time.Millisecond
 	for {
-		err := g.decide(ctx, runID, f)
+		err := g.decideFrom(ctx, runID, begin, f)
 		if denial, ok := errors.AsType[*authority.Denial](err); ok {
 			return settledElsewhere(denial)
 		}

@@ -214,7 +214,7 @@ func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*a
 	case got.receipt.Result != dispatch.Applied:
 		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store refused to open a session. The run has failed."}
 	}
-	err := g.recordOutcome(ctx, runID, func(a *attempt) error {
+	err := g.recordOutcome(ctx, runID, g.begin, func(a *attempt) error {
 		if fate != nil {
 			a.Fail(fate.Reason)
 			return nil

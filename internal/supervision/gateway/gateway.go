@@ -158,6 +158,8 @@ type attempt struct {
 	*run.Deciding
 	change ledger.Change
 	stored func([]evidence.Event) // when not nil, gets the events once they are stored
+	// recalled says that nothing was read: only what the ledger takes counts then.
+	recalled bool
 }
 
 // decide loads the run, lets f decide and commits, again and again until no race
@@ -168,17 +170,26 @@ type attempt struct {
 // once do not starve each other; hence f asks nobody outside. That is order and no
 // guard: other processes are held off by the commit alone.
 func (g *Gateway) decide(ctx context.Context, id string, f func(*attempt) error) error {
+	return g.decideFrom(ctx, id, g.begin, f)
+}
+
+// decideFrom is [Gateway.decide] whose first try begins as the caller says.
+func (g *Gateway) decideFrom(ctx context.Context, id string, begin func(context.Context, string) (*attempt, error), f func(*attempt) error) error {
 	leave, err := g.lines.enter(ctx, id)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer leave()
 	for range maxTries {
-		a, err := g.begin(ctx, id)
+		a, err := begin(ctx, id)
 		if err != nil {
 			return err
 		}
+		begin = g.begin
 		refusal := f(a)
+		if a.recalled && (refusal != nil || !a.Changed()) {
+			continue
+		}
 		if _, denied := errors.AsType[*authority.Denial](refusal); refusal != nil && !denied {
 			return refusal
 		}
@@ -204,12 +215,12 @@ func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	s := g.memory.state(&subject)
+	s := g.memory.state(subject)
 	if s == nil {
 		if s, err = run.DecodeState(subject.State); err != nil {
 			return nil, err
 		}
-		g.memory.keep(subject.Key, subject.Revision, subject.Head, s.Clone(), nil)
+		g.memory.keep(subject, s.Clone(), nil)
 	}
 	alive := true
 	if s.Lease != nil {
@@ -218,6 +229,21 @@ func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
 		}
 	}
 	return &attempt{subject: subject, Deciding: run.Begin(s, evidence.TimeOf(now), seed(), alive, g.Doors)}, nil
+}
+
+// recall begins from what this process has stored or read last, and reads no more
+// than the time. When that is not the newest any more, the guards of the commit
+// refuse it.
+func (g *Gateway) recall(ctx context.Context, id string) (*attempt, error) {
+	subject, s := g.memory.newest(g.runKey(id))
+	if s == nil {
+		return g.begin(ctx, id)
+	}
+	now, err := g.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &attempt{subject: subject, Deciding: run.Begin(s, now, seed(), true, g.Doors), recalled: true}, nil
 }
 
 // seed panics when the system has no randomness; nothing may be decided then.
@@ -239,10 +265,9 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 	}
 	switch r := g.Ledger.Commit(ctx, a.change); r.Outcome {
 	case ledger.Stored:
-		write := a.change.Writes[0]
-		g.memory.keep(write.Key, write.Revision+1, write.Events[len(write.Events)-1].Hash, t.State, a.Observed())
+		g.memory.stored(a.change.Writes, t.State, a.Observed())
 		if a.stored != nil {
-			a.stored(write.Events)
+			a.stored(a.change.Writes[0].Events)
 		}
 		return false, nil
 	case ledger.Conflict:

@@ -144,14 +144,30 @@ func (g *Gateway) looking(ctx context.Context, id string, view *string, f func(a
 }
 
 func (g *Gateway) seeLocal(ctx context.Context, a *attempt, svc Service, view *string) (run.Sighting, error) {
-	local, _, err := g.Ledger.Load(ctx, g.serviceKey(a.State().ID))
+	local, err := g.local(ctx, a)
 	if err != nil {
-		return run.Sighting{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return run.Sighting{}, err
 	}
 	a.change.Guards = append(a.change.Guards, ledger.Guard{Key: local.Key, Revision: local.Revision})
 	sighting, err := svc.SeeLocal(local.State, view)
 	sighting.CapturedAt = a.Now()
 	return sighting, err
+}
+
+// local returns the state of the run's service.
+func (g *Gateway) local(ctx context.Context, a *attempt) (ledger.Subject, error) {
+	key := g.serviceKey(a.State().ID)
+	if a.recalled {
+		if local, ok := g.memory.service(key); ok {
+			return local, nil
+		}
+	}
+	local, _, err := g.Ledger.Load(ctx, key)
+	if err != nil {
+		return local, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	g.memory.keep(local, nil, nil)
+	return local, nil
 }
 
 // record plans, makes the catalog and emits the observation.
