@@ -130,35 +130,65 @@ func TestKeyEnd(t *testing.T) {
 	}
 }
 
-// Each check must be the one that protects: with that check alone switched off
-// the damaged permit is accepted.
+// Each check is the one that protects: with that check alone switched off the
+// damaged permit is accepted, and those that fail another check are not.
 func TestEachCheckProtects(t *testing.T) {
 	key, keys := newKey(t)
+	stranger, _ := newKey(t)
 	ended := []TrustedKey{{keys[0].Public, issued.Add(-time.Second)}}
-	for reason, c := range map[Reason]struct {
+	type damage struct {
 		change func(*Permit)
+		seal   func(Permit) []string // the tokens of the request; nil: one good one
 		keys   []TrustedKey
 		now    time.Time
-	}{
-		KeyExpired:    {func(*Permit) {}, ended, issued},
-		WrongAudience: {func(p *Permit) { p.Audience = "http://other.example" }, keys, issued},
-		WrongLifetime: {func(p *Permit) { p.ExpiresAt++ }, keys, issued},
-		NotYetValid:   {func(*Permit) {}, keys, issued.Add(-6 * time.Second)},
-		Expired:       {func(*Permit) {}, keys, issued.Add(31 * time.Second)},
-		WrongMethod:   {func(p *Permit) { p.Method = "PUT" }, keys, issued},
-		WrongTarget:   {func(p *Permit) { p.Target = shopOrigin + "/api/checkouts" }, keys, issued},
-		WrongBody:     {func(p *Permit) { p.BodyHash = HashBody([]byte(`{}`)) }, keys, issued},
-	} {
+	}
+	same := func(*Permit) {}
+	damages := map[Reason][]damage{
+		Malformed: {
+			{same, func(p Permit) []string { return []string{seal(receiptType, key, canon.MustMarshal(p))} }, keys, issued},
+			{same, func(p Permit) []string { return []string{sealPermit(key, p), sealPermit(key, p)} }, keys, issued},
+		},
+		UnknownKey: {{same, func(p Permit) []string { return []string{sealPermit(stranger, p)} }, keys, issued}},
+		BadSignature: {{same, func(p Permit) []string {
+			good, other := sealPermit(key, p), sealPermit(stranger, p)
+			return []string{good[:strings.LastIndex(good, ".")] + other[strings.LastIndex(other, "."):]}
+		}, keys, issued}},
+		KeyExpired:    {{same, nil, ended, issued}},
+		WrongAudience: {{func(p *Permit) { p.Audience = "http://other.example" }, nil, keys, issued}},
+		WrongLifetime: {{func(p *Permit) { p.ExpiresAt++ }, nil, keys, issued}},
+		NotYetValid:   {{same, nil, keys, issued.Add(-6 * time.Second)}},
+		Expired:       {{same, nil, keys, issued.Add(31 * time.Second)}},
+		WrongMethod:   {{func(p *Permit) { p.Method = "PUT" }, nil, keys, issued}},
+		WrongTarget:   {{func(p *Permit) { p.Target = shopOrigin + "/api/checkouts" }, nil, keys, issued}},
+		WrongBody:     {{func(p *Permit) { p.BodyHash = HashBody([]byte(`{}`)) }, nil, keys, issued}},
+	}
+	verify := func(d damage, without Reason) Reason {
 		p := validPermit()
-		c.change(&p)
-		v := &Verifier{Origin: shopOrigin, Keys: c.keys, Now: fixed(c.now)}
-		_, err := v.Verify(orderRequest(sealPermit(key, p)), orderBody)
-		if got := reasonOf(t, err); got != reason {
-			t.Errorf("%s: reason %q", reason, got)
+		d.change(&p)
+		tokens := []string{sealPermit(key, p)}
+		if d.seal != nil {
+			tokens = d.seal(p)
 		}
-		v.without = reason
-		if _, err := v.Verify(orderRequest(sealPermit(key, p)), orderBody); err != nil {
-			t.Errorf("%s: without the check: %v; so another check refused it", reason, err)
+		r := orderRequest("")
+		r.Header[PermitHeader] = tokens
+		v := &Verifier{Origin: shopOrigin, Keys: d.keys, Now: fixed(d.now), without: without}
+		_, err := v.Verify(r, orderBody)
+		return reasonOf(t, err)
+	}
+	for reason, list := range damages {
+		for i, d := range list {
+			if got := verify(d, ""); got != reason {
+				t.Errorf("%s %d: reason %q", reason, i, got)
+			}
+			for off := range damages {
+				want := reason
+				if off == reason {
+					want = ""
+				}
+				if got := verify(d, off); got != want {
+					t.Errorf("%s %d without the check %s: reason %q, want %q", reason, i, off, got, want)
+				}
+			}
 		}
 	}
 }

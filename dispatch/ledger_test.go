@@ -394,3 +394,64 @@ func (s *shop) mustClose(t *testing.T, probe Permit, jti string) Answer {
 	}
 	return a
 }
+
+// The ledger's three checks, each switched off alone: the call that it refuses
+// goes through, and the other two are refused as before.
+func TestEachLedgerCheckProtects(t *testing.T) { onBoth(t, testEachLedgerCheckProtects) }
+
+func testEachLedgerCheckProtects(t *testing.T, newShop opener) {
+	// Each returns whether the call was refused, as it must be.
+	calls := map[Reason]func(*testing.T, *shop) bool{
+		spent: func(t *testing.T, s *shop) bool {
+			p, effects := validPermit(), 0
+			for range 2 {
+				_, err := s.in(t, func(tx *sql.Tx) (Answer, error) {
+					return s.ledger.Spend(context.Background(), tx, p, func() (Effect, error) {
+						effects++
+						return Effect{Status: 200, Body: []byte(`{}`)}, nil
+					})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			return effects == 1
+		},
+		Expired: func(t *testing.T, s *shop) bool {
+			p := validPermit()
+			p.ID = "exec-expired"
+			s.clock = fixed(issued.Add(30 * time.Second))
+			defer func() { s.clock = fixed(issued) }()
+			_, err := s.spend(t, p, nil)
+			if err != nil && reasonOf(t, err) != Expired {
+				t.Fatal(err)
+			}
+			return err != nil
+		},
+		SessionMismatch: func(t *testing.T, s *shop) bool {
+			p := validPermit()
+			p.ID = "exec-other"
+			s.mustSpend(t, p)
+			probe := probeOf(p, "probe-other")
+			probe.Session = "sess-2"
+			_, err := s.close(t, probe, p.ID)
+			if err != nil && reasonOf(t, err) != SessionMismatch {
+				t.Fatal(err)
+			}
+			return err != nil
+		},
+	}
+	for off := range calls {
+		for name, call := range calls {
+			s := newShop(t)
+			if !call(t, s) {
+				t.Errorf("%s: not refused", name)
+			}
+			s = newShop(t)
+			s.ledger.without = off
+			if refused := call(t, s); refused != (name != off) {
+				t.Errorf("%s without the check %s: refused is %t", name, off, refused)
+			}
+		}
+	}
+}

@@ -84,12 +84,12 @@ func (p Permit) check() error {
 // signed with one of keys. It looks at no clock and at no request: use
 // [Verifier.Verify] before acting.
 func ParsePermit(token string, keys []TrustedKey) (Permit, error) {
-	p, _, err := openPermit(token, keys)
+	p, _, err := openPermit(token, keys, "")
 	return p, err
 }
 
-func openPermit(token string, keys []TrustedKey) (Permit, TrustedKey, error) {
-	payload, key, err := open(permitType, token, keys)
+func openPermit(token string, keys []TrustedKey, without Reason) (Permit, TrustedKey, error) {
+	payload, key, err := open(permitType, token, keys, without)
 	if err != nil {
 		return Permit{}, TrustedKey{}, err
 	}

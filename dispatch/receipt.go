@@ -84,7 +84,7 @@ func (r Receipt) check() error {
 // is signed with one of keys before that key's end. Whether it is about a given
 // permit is for [Receipt.Answers] to say.
 func ParseReceipt(token string, keys []TrustedKey) (Receipt, error) {
-	payload, key, err := open(receiptType, token, keys)
+	payload, key, err := open(receiptType, token, keys, "")
 	if err != nil {
 		return Receipt{}, err
 	}

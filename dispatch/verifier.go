@@ -55,10 +55,10 @@ func (v *Verifier) Verify(r *http.Request, body []byte) (Permit, error) {
 	if len(values) == 0 {
 		return Permit{}, &PermitError{Missing}
 	}
-	if len(values) > 1 {
+	if len(values) > 1 && v.without != Malformed {
 		return Permit{}, &PermitError{Malformed}
 	}
-	p, key, err := openPermit(values[0], v.Keys)
+	p, key, err := openPermit(values[0], v.Keys, v.without)
 	if err != nil {
 		return Permit{}, &PermitError{formReason(err)}
 	}
