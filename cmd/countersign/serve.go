@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 
 	"countersign/dispatch"
 	"countersign/internal/app"
@@ -18,10 +19,12 @@ type serveCommand struct {
 	Addr   string `default:"localhost:8420" placeholder:"HOST:PORT" help:"Where to listen (${default}); port 0 picks a free one. Anything but loopback needs an https --origin."`
 	Origin string `placeholder:"URL" env:"COUNTERSIGN_ORIGIN" help:"Public origin, as browsers and stores see it. Default: where it listens."`
 	database
-	StoreOrigin string `placeholder:"URL" help:"Origin of the hosted store. Default: target hosted is off."`
-	StoreKey    string `placeholder:"FILE" help:"receipt.pub of the hosted store; only receipts under these keys are believed."`
-	TLSCert     string `placeholder:"FILE" help:"Certificate chain (PEM) to serve https itself."`
-	TLSKey      string `placeholder:"FILE" help:"Its private key (PEM)."`
+	StoreOrigin  string   `placeholder:"URL" help:"Origin of the hosted store. Default: target hosted is off."`
+	StoreKey     string   `placeholder:"FILE" help:"receipt.pub of the hosted store; only receipts under these keys are believed."`
+	TLSCert      string   `placeholder:"FILE" help:"Certificate chain (PEM) to serve https itself."`
+	TLSKey       string   `placeholder:"FILE" help:"Its private key (PEM)."`
+	TrustedProxy []string `placeholder:"CIDR" help:"Network of the proxies in front, such as 10.0.0.0/8; may be given several times. Only from there X-Forwarded-For says who the client is. Default: none."`
+	MetricsAddr  string   `placeholder:"HOST:PORT" help:"Serve Prometheus metrics at /metrics there, without a credential. Default: off."`
 }
 
 func (serveCommand) Help() string {
@@ -46,7 +49,14 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 
 func (c *serveCommand) config(log io.Writer) (app.Config, error) {
 	config := app.Config{
-		Dir: c.Dir, Addr: c.Addr, Origin: c.Origin, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Dir: c.Dir, Addr: c.Addr, Origin: c.Origin, TLSCert: c.TLSCert, TLSKey: c.TLSKey, MetricsAddr: c.MetricsAddr, Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	for _, network := range c.TrustedProxy {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return config, usage("--trusted-proxy: want a network such as 10.0.0.0/8 or 127.0.0.1/32")
+		}
+		config.TrustedProxies = append(config.TrustedProxies, prefix)
 	}
 	var err error
 	if config.Database, err = c.url(); err != nil {
@@ -80,6 +90,9 @@ func (c *serveCommand) announce(a *app.App, w io.Writer) {
 			}
 			fmt.Fprintf(w, "%-9s %-8s %s\n", part.name, x.Name, state)
 		}
+	}
+	if addr := a.MetricsAddr(); addr != "" {
+		fmt.Fprintf(w, "metrics   http://%s/metrics\n", addr)
 	}
 	fmt.Fprintln(w, readyMark+a.Origin())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 
 	spec "countersign/api"
@@ -35,6 +36,9 @@ type App struct {
 	gateway  *gateway.Gateway
 	api      *edge.API
 	status   owner.Status
+
+	metrics         *metrics // nil without --metrics-addr
+	metricsListener net.Listener
 }
 
 // Open opens the folder, the ledger and the listener. Nothing is answered before
@@ -65,7 +69,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if err := c.apart(a.origin); err != nil {
 		return nil, err
 	}
-	if a.ledger, a.failed, err = openLedger(ctx, c); err != nil {
+	if err := a.openMeasured(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.ledger.CheckInstallation(ctx, a.keys.Fingerprints()); err != nil {
@@ -77,6 +81,24 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	}
 	a.api, err = a.newAPI()
 	return a, err
+}
+
+// openMeasured opens the ledger, and with it the metrics if they were asked for.
+func (a *App) openMeasured(ctx context.Context) (err error) {
+	if a.config.MetricsAddr == "" {
+		a.ledger, a.failed, err = openLedger(ctx, a.config, nil)
+		return err
+	}
+	if a.metricsListener, err = listenMetrics(a.config.MetricsAddr); err != nil {
+		return err
+	}
+	a.metrics = newMetrics(a.engine)
+	l, failed, err := openLedger(ctx, a.config, a.metrics.transactions.Inc)
+	if err != nil {
+		return err
+	}
+	a.ledger, a.failed = measured{l, a.metrics}, failed
+	return nil
 }
 
 func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gateway.Gateway, error) {
@@ -122,6 +144,14 @@ func (a *App) Origin() string { return a.origin }
 // Addr is the address it listens at.
 func (a *App) Addr() string { return a.addr }
 
+// MetricsAddr is the address at which GET /metrics is answered, "" when nowhere.
+func (a *App) MetricsAddr() string {
+	if a.metricsListener == nil {
+		return ""
+	}
+	return a.metricsListener.Addr().String()
+}
+
 // Fingerprint is the key id of the evidence key in use.
 func (a *App) Fingerprint() string { return a.keys.Evidence().ID }
 
@@ -149,23 +179,49 @@ func (a *App) Serve(ctx context.Context) error {
 			}
 		})
 	}
-	server := &edge.Server{API: a.api, CertFile: a.config.TLSCert, KeyFile: a.config.TLSKey}
+	if a.metrics != nil {
+		background.Go(func() {
+			if err := a.metrics.serve(ctx, a.metricsListener, a.config.Log); err != nil {
+				stop(fmt.Errorf("%w: %w", errMetrics, err))
+			}
+		})
+	}
+	server := &edge.Server{API: a.api, CertFile: a.config.TLSCert, KeyFile: a.config.TLSKey, Wrap: a.around}
 	err := server.Serve(ctx, a.listener)
 	a.listener = nil // Serve has closed it
-	if cause := context.Cause(ctx); errors.Is(cause, errLedger) {
+	if cause := context.Cause(ctx); errors.Is(cause, errLedger) || errors.Is(cause, errMetrics) {
 		err = errors.Join(cause, err)
 	}
 	stop(nil)
 	return err
 }
 
-var errLedger = errors.New("the ledger cannot tell whether its last commit was stored; start again to read what is there")
+// around puts what was configured around the API.
+func (a *App) around(next http.Handler) http.Handler {
+	if a.metrics != nil {
+		next = a.metrics.handler(next, a.api.Routes())
+	}
+	if len(a.config.TrustedProxies) > 0 {
+		next = behindProxies(next, a.config.TrustedProxies)
+	}
+	return next
+}
+
+var (
+	errLedger  = errors.New("the ledger cannot tell whether its last commit was stored; start again to read what is there")
+	errMetrics = errors.New("the metrics are no longer served")
+)
 
 // Close finishes what is queued and frees ledger, folder and listener.
 func (a *App) Close() error {
 	var errs []error
 	if a.listener != nil {
 		errs = append(errs, a.listener.Close())
+	}
+	if a.metricsListener != nil {
+		if err := a.metricsListener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
 	if a.ledger != nil {
 		errs = append(errs, a.ledger.Close())

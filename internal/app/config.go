@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -24,12 +25,17 @@ type Config struct {
 	Store    *gateway.Store // the hosted store; nil: target hosted is off
 	TLSCert  string         // PEM files, both or neither
 	TLSKey   string
-	Log      *slog.Logger  // nil: nothing is logged
-	Clock    *ledger.Clock // nil: the system's
+	// TrustedProxies are the networks of the proxies in front; only what they say
+	// in X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	MetricsAddr    string        // host:port of GET /metrics, on a listener of its own; "": none
+	Log            *slog.Logger  // nil: nothing is logged
+	Clock          *ledger.Clock // nil: the system's
 
-	// Doors and Fault are for tests; no flag and no variable reaches them.
-	Doors run.Doors
-	Fault func(point string)
+	// Doors and the faults are for tests; no flag and no variable reaches them.
+	Doors       run.Doors
+	Fault       func(point string)
+	engineFault func(point string) error // of SQLite
 }
 
 // ConfigError says that an installation cannot be served as configured.

@@ -64,7 +64,7 @@ func bind(ctx context.Context, dir, url string) error {
 	if err != nil {
 		return err
 	}
-	l, _, err := openLedger(ctx, Config{Dir: dir, Database: url})
+	l, _, err := openLedger(ctx, Config{Dir: dir, Database: url}, nil)
 	if err != nil {
 		return err
 	}
@@ -81,13 +81,13 @@ func Migrate(ctx context.Context, dir, url string) error {
 }
 
 // openLedger opens the engine. failed is closed when it cannot go on; nil when
-// the engine mends itself.
-func openLedger(ctx context.Context, c Config) (l engine, failed <-chan struct{}, err error) {
+// the engine mends itself. afterCommit, unless nil, is called after each COMMIT.
+func openLedger(ctx context.Context, c Config, afterCommit func()) (l engine, failed <-chan struct{}, err error) {
 	if c.Clock == nil {
 		c.Clock = new(ledger.Clock)
 	}
 	if c.Database != "" {
-		p, err := postgres.Open(ctx, c.Database, postgres.Options{Clock: c.Clock})
+		p, err := postgres.Open(ctx, c.Database, postgres.Options{Clock: c.Clock, AfterCommit: afterCommit})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -96,7 +96,7 @@ func openLedger(ctx context.Context, c Config) (l engine, failed <-chan struct{}
 	if _, err := os.Stat(databaseFile(c.Dir)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("%s is not there: give --database when the ledger is on PostgreSQL, else restore the file", databaseFile(c.Dir))
 	}
-	s, err := sqlite.Open(ctx, databaseFile(c.Dir), sqlite.Options{Clock: c.Clock})
+	s, err := sqlite.Open(ctx, databaseFile(c.Dir), sqlite.Options{Clock: c.Clock, AfterCommit: afterCommit, Fault: c.engineFault})
 	if err != nil {
 		return nil, nil, err
 	}

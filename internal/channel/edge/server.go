@@ -26,6 +26,9 @@ type Server struct {
 	API *API
 	// CertFile and KeyFile, both or neither, make it speak TLS.
 	CertFile, KeyFile string
+	// Wrap, unless nil, puts a handler around the API, which sees every request
+	// before any rule of the API does.
+	Wrap func(http.Handler) http.Handler
 	// Grace is how long requests may go on after the context has ended; 0 means 9 s.
 	Grace time.Duration
 }
@@ -34,8 +37,12 @@ type Server struct {
 // the streams, lets running requests finish within the grace, and cuts what is
 // left; it returns nil when nothing had to be cut. Requests do not end with ctx.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	var handler http.Handler = s.API
+	if s.Wrap != nil {
+		handler = s.Wrap(handler)
+	}
 	server := &http.Server{
-		Handler:           s.API,
+		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		WriteTimeout:      answerTimeout,
 		IdleTimeout:       idleTimeout,

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+
+	"countersign/internal/ledger"
+)
+
+// Engine is what app needs of an open ledger.
+type Engine = engine
+
+// NewMetrics makes the metrics of an installation.
+var NewMetrics = newMetrics
+
+// Measured wraps an engine as Open does when metrics are on.
+func Measured(e Engine, m *metrics) interface {
+	Commit(context.Context, ledger.Change) ledger.Result
+} {
+	return measured{e, m}
+}
+
+// ServeMetrics serves metrics until ctx ends.
+func ServeMetrics(ctx context.Context, m *metrics, l net.Listener) error {
+	return m.serve(ctx, l, slog.New(slog.DiscardHandler))
+}
+
+// ClientOf finds the client's address behind trusted proxies.
+func ClientOf(peer string, forwardedFor []string, trusted []netip.Prefix) string {
+	return clientOf(netip.MustParseAddr(peer), forwardedFor, trusted).String()
+}
+
+// WithEngineFault makes SQLite fail where f says so.
+func WithEngineFault(c Config, f func(point string) error) Config {
+	c.engineFault = f
+	return c
+}
