@@ -55,7 +55,7 @@ func (s *Store) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
-		if len(r.CookiesNamed(ownerCookie)) > 0 {
+		if len(r.CookiesNamed(ownerCookie)) > 0 && s.without != "FOREIGN_COOKIE" {
 			dispatch.Problem(http.StatusBadRequest, "FOREIGN_COOKIE",
 				"A cookie of the control plane arrived at the store. Serve the two under different host names.").Write(w)
 			return
@@ -105,7 +105,7 @@ func (s *Store) mutate(decode func([]byte) (mutation, error), own bool) http.Han
 			if err != nil {
 				return dispatch.Answer{}, err
 			}
-			if own && (of == nil || of.id != p.Session) {
+			if own && (of == nil || of.id != p.Session && s.without != string(dispatch.SessionMismatch)) {
 				return dispatch.Answer{}, &dispatch.PermitError{Reason: dispatch.SessionMismatch}
 			}
 			return s.ledger.Spend(ctx, tx, p, func() (dispatch.Effect, error) {
@@ -145,7 +145,7 @@ func (s *Store) closeDispatch(r *http.Request) (dispatch.Answer, error) {
 func (s *Store) permitted(r *http.Request) (dispatch.Permit, []byte, error) {
 	body, bodyErr := dispatch.ReadBody(r)
 	p, err := s.verify(r, body)
-	if missing := (*dispatch.PermitError)(nil); errors.As(err, &missing) && missing.Reason == dispatch.Missing {
+	if isMissing(err) {
 		return dispatch.Permit{}, nil, err
 	}
 	if bodyErr != nil {
@@ -154,10 +154,16 @@ func (s *Store) permitted(r *http.Request) (dispatch.Permit, []byte, error) {
 	if err != nil {
 		return dispatch.Permit{}, nil, err
 	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if (err != nil || kind != "application/json") && s.without != "CONTENT_TYPE_REJECTED" {
 		return dispatch.Permit{}, nil, errContentType
 	}
 	return p, body, nil
+}
+
+func isMissing(err error) bool {
+	var permit *dispatch.PermitError
+	return errors.As(err, &permit) && permit.Reason == dispatch.Missing
 }
 
 var errContentType = errors.New("store: the body is not application/json")

@@ -6,7 +6,9 @@
 // keys/receipt.pub; [Open] opens it, and [Store.Handler] serves it. A folder
 // belongs to one process at a time. Sessions, carts, checkouts, orders and the
 // permit ledger are one database, so an effect and its spent permit are one
-// commit (H-142). Where Cloudflare is not available this is the local store over
+// commit (H-142). [Options].TrustFile is the control plane's dispatch.pub: the
+// store notices that it changed, so a rotated key needs no restart. Replace the
+// file in one step, by renaming another over it. Where Cloudflare is not available this is the local store over
 // SQLite, not D1 (G-13).
 //
 // # HTTP

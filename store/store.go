@@ -43,9 +43,13 @@ var schema string
 // Options say whom an opened store is and whom it trusts.
 type Options struct {
 	Origin string                // exact public origin, such as http://127.0.0.1:8421
-	Trust  []dispatch.TrustedKey // of the control plane's dispatch.pub
-	Clock  func() time.Time      // nil: time.Now
-	Log    *slog.Logger          // of internal errors; nil: slog.Default()
+	Trust  []dispatch.TrustedKey // keys whose permits count, for good; TrustFile replaces them
+	// TrustFile is the control plane's dispatch.pub, lines KEY [notAfter]. It is read
+	// again when it has changed, so that a new key counts, and a former one ends,
+	// without a restart. While it is gone or damaged no permit counts.
+	TrustFile string
+	Clock     func() time.Time // nil: time.Now
+	Log       *slog.Logger     // of internal errors; nil: slog.Default()
 }
 
 // Store is an open store. It is safe for concurrent use.
@@ -62,6 +66,7 @@ type Store struct {
 
 	verify  func(*http.Request, []byte) (dispatch.Permit, error)
 	reached func(point string) // tests stop the process here
+	without string             // a check that tests leave out, by its reason, to see that it is the one that protects
 }
 
 // Create makes a new store in dir, which it creates with mode 0700 when it is
@@ -132,8 +137,15 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err != nil || origin.Host == "" || origin.Scheme+"://"+origin.Host != o.Origin || origin.Scheme != "http" && origin.Scheme != "https" {
 		return nil, fmt.Errorf("store: want an origin such as http://127.0.0.1:8421, without a path")
 	}
-	if len(o.Trust) == 0 {
-		return nil, errors.New("store: a store that trusts no dispatch key can sell nothing")
+	keys := trust{file: o.TrustFile, keys: o.Trust}
+	if o.TrustFile != "" {
+		keys.keys, err = keys.now()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(keys.keys) == 0 {
+		return nil, errors.New("store: a store that trusts no dispatch key can sell nothing; give it the control plane's dispatch.pub")
 	}
 	s := &Store{origin: o.Origin, secure: origin.Scheme == "https", log: o.Log, now: o.Clock, reached: func(string) {}}
 	if s.log == nil {
@@ -162,7 +174,17 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.ledger = &dispatch.Ledger{Origin: s.origin, Key: private, Now: s.now}
-	s.verify = (&dispatch.Verifier{Origin: s.origin, Keys: o.Trust, Now: s.now}).Verify
+	verifier := dispatch.Verifier{Origin: s.origin, Now: s.now}
+	s.verify = func(r *http.Request, body []byte) (dispatch.Permit, error) {
+		now, unreadable := keys.now()
+		v := verifier
+		v.Keys = now
+		p, err := v.Verify(r, body)
+		if unreadable != nil && !isMissing(err) {
+			return dispatch.Permit{}, unreadable
+		}
+		return p, err
+	}
 	return s, nil
 }
 

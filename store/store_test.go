@@ -33,6 +33,9 @@ type shop struct {
 	client *dispatch.Client
 	offset atomic.Int64 // nanoseconds that the shop's clock is ahead
 	count  atomic.Int64 // of jtis
+
+	trustFile string  // empty: the shop gets trust itself
+	log       *logged // nil: slog's default
 }
 
 func newShop(t *testing.T) *shop {
@@ -55,7 +58,11 @@ func (s *shop) serve() {
 	server := httptest.NewUnstartedServer(nil)
 	s.origin = "http://" + server.Listener.Addr().String()
 	var err error
-	s.store, err = Open(s.dir, Options{Origin: s.origin, Trust: s.trust, Clock: s.now})
+	o := Options{Origin: s.origin, Trust: s.trust, TrustFile: s.trustFile, Clock: s.now}
+	if s.log != nil {
+		o.Log = s.log.logger()
+	}
+	s.store, err = Open(s.dir, o)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -461,6 +468,17 @@ func TestRepeatedPermit(t *testing.T) {
 		if h.dump() != before {
 			t.Errorf("%s: something changed", path)
 		}
+	}
+
+	// Control: the row is what refuses. Without it the same permit counts again.
+	h := s.session("sess-control")
+	const body = `{"productId":"fieldwork-mouse","quantity":1}`
+	_, p := h.do(dispatch.Applied, "/api/cart/items", body)
+	if _, err := h.store.write.Exec(`DELETE FROM dispatch_ledger WHERE jti = $1`, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.send(h.sign(p), "/api/cart/items", body, h.cookie); a.Status != 200 || !strings.Contains(string(a.Body), `"quantity":2`) {
+		t.Errorf("control: %d %s", a.Status, a.Body)
 	}
 }
 
