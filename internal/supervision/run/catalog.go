@@ -3,7 +3,6 @@ package run
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -140,11 +139,12 @@ func CatalogDigest(catalog []Entry) string {
 }
 
 func findEntry(catalog []Entry, is func(*Entry) bool) *Entry {
-	i := slices.IndexFunc(catalog, func(e Entry) bool { return is(&e) })
-	if i < 0 {
-		return nil
+	for i := range catalog {
+		if is(&catalog[i]) {
+			return &catalog[i]
+		}
 	}
-	return &catalog[i]
+	return nil
 }
 
 // EntryByID returns the entry with the id, or nil.

@@ -31,12 +31,10 @@ type Finding struct {
 // Review is the result of all hard checks. Reason is the code of the first
 // failure and empty when everything passed.
 type Review struct {
-	Findings     []Finding
-	Reason       string
-	Entry        *Entry           // the catalog's entry that the target names, or nil
-	Grant        *authority.Grant // the grant that covers the operation, or nil
-	EffectDigest string           // empty without an entry
-	ActionDigest string
+	Findings []Finding
+	Reason   string
+	Entry    *Entry           // the catalog's entry that the target names, or nil
+	Grant    *authority.Grant // the grant that covers the operation, or nil
 }
 
 // claim is the part of a report that the hard checks read.
@@ -102,7 +100,7 @@ func review(s *State, catalog []Entry, c claim, now evidence.Time, doors []int64
 		x.entry = findEntry(catalog, func(e *Entry) bool { return e.TargetRef == a.TargetRef })
 		x.granted = s.grantFor(a.OperationID)
 	}
-	var out Review
+	out := Review{Findings: make([]Finding, 0, len(checks))}
 	for _, check := range checks {
 		f := Finding{check.number, check.name, CheckPassed, ""}
 		switch code := check.ask(x); {
@@ -117,10 +115,6 @@ func review(s *State, catalog []Entry, c claim, now evidence.Time, doors []int64
 		out.Findings = append(out.Findings, f)
 	}
 	out.Entry, out.Grant = x.entry, x.granted
-	if x.entry != nil && s.Observation != nil {
-		out.EffectDigest = x.entry.EffectDigest(s.Config.Service, s.StateRevision)
-		out.ActionDigest = x.entry.ActionDigest(out.EffectDigest, s.Observation.ID, s.Observation.DocumentEpoch)
-	}
 	return out
 }
 

@@ -157,8 +157,9 @@ func TestSkipped(t *testing.T) {
 		if !slices.Equal(skipped, c.want) {
 			t.Errorf("check %d failed: skipped %v, want %v", c.number, skipped, c.want)
 		}
-		if hasDigest := r.EffectDigest != "" && r.ActionDigest != ""; hasDigest != (c.number == 6) {
-			t.Errorf("check %d failed: digests %q, %q", c.number, r.EffectDigest, r.ActionDigest)
+		written := newChecked(x.s, "turn", r)
+		if hasDigest := written.EffectDigest != nil && written.ActionDigest != nil; hasDigest != (c.number == 6) {
+			t.Errorf("check %d failed: digests %v, %v", c.number, written.EffectDigest, written.ActionDigest)
 		}
 	}
 }

@@ -112,8 +112,8 @@ func (d *Deciding) issue(review Review) *Permit {
 		return nil // only behind an open door; the machine has refused policy.checked
 	}
 	permit := authority.Permit{
-		ID: d.fresh.ID(), EffectDigest: review.EffectDigest, ExpiresAt: authority.PermitExpiry(d.now, grant.ExpiresAt),
-		Bindings: bindings(s, s.Turn.ID, grant.ID, entry, review.ActionDigest),
+		ID: d.fresh.ID(), EffectDigest: s.Turn.EffectDigest, ExpiresAt: authority.PermitExpiry(d.now, grant.ExpiresAt),
+		Bindings: bindings(s, s.Turn.ID, grant.ID, entry, s.Turn.ActionDigest),
 	}
 	d.emit(&Issued{permit, entry.EntryID, entry.Effect.Class, entry.Amount()})
 	d.out.Freezable = true

@@ -104,7 +104,8 @@ type Checked struct {
 
 func (Checked) eventType() string { return "policy.checked" }
 
-// newChecked writes a review down.
+// newChecked writes a review down, with the digests of the effect and the action
+// that were reviewed.
 func newChecked(s *State, turnID string, r Review) Checked {
 	c := Checked{TurnID: turnID, Findings: r.Findings, Verdict: CheckPassed, Provenance: ByHardPolicy}
 	if s.Observation != nil {
@@ -117,8 +118,10 @@ func newChecked(s *State, turnID string, r Review) Checked {
 		amount := r.Entry.Amount()
 		c.EntryID, c.AmountCents = &r.Entry.EntryID, &amount
 	}
-	if r.EffectDigest != "" {
-		c.EffectDigest, c.ActionDigest = &r.EffectDigest, &r.ActionDigest
+	if r.Entry != nil && s.Observation != nil {
+		effect := r.Entry.EffectDigest(s.Config.Service, s.StateRevision)
+		action := r.Entry.ActionDigest(effect, s.Observation.ID, s.Observation.DocumentEpoch)
+		c.EffectDigest, c.ActionDigest = &effect, &action
 	}
 	if r.Grant != nil {
 		c.GrantID = &r.Grant.ID
