@@ -186,6 +186,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"every address", app.Config{Addr: "0.0.0.0:0"}, "https"},
 		{"every address by default", app.Config{Addr: ":0"}, "https"},
+		{"every address of IPv6", app.Config{Addr: "[::]:0"}, "https"},
 		{"every address for a http origin", app.Config{Addr: "0.0.0.0:0", Origin: "http://example.com"}, "https"},
 		{"no port", app.Config{Addr: "localhost"}, "HOST:PORT"},
 		{"an origin with a path", app.Config{Addr: "localhost:0", Origin: "http://localhost/x"}, "without a path"},
