@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"countersign/internal/canon"
@@ -61,6 +62,11 @@ func (e *Event) Digest() ([sha256.Size]byte, error) {
 			return [sha256.Size]byte{}, err
 		}
 	}
+	return e.digest(data)
+}
+
+// digest is [Event.Digest] for data in canonical form.
+func (e *Event) digest(data []byte) ([sha256.Size]byte, error) {
 	o := object{b: make([]byte, 0, len(data)+512)}
 	o.raw("data", data)
 	o.text("id", e.ID)
@@ -125,25 +131,27 @@ func KeyID(public ed25519.PublicKey) string {
 }
 
 // Seal turns drafts into the events that follow after. All get the same time
-// and are signed with key. It is safe for concurrent use.
+// and are signed with key, several at once. It is safe for concurrent use.
 func Seal(key SigningKey, subjectID string, after Link, now time.Time, drafts []Draft) ([]Event, error) {
-	events := make([]Event, 0, len(drafts))
-	for _, d := range drafts {
+	events := make([]Event, len(drafts))
+	var signing sync.WaitGroup
+	defer signing.Wait()
+	for i, d := range drafts {
 		data, err := canon.Marshal(d.Data)
 		if err != nil {
 			return nil, fmt.Errorf("evidence: data of %s: %w", d.Type, err)
 		}
-		e := Event{
+		e := &events[i]
+		*e = Event{
 			ID: d.ID, RunID: subjectID, Sequence: after.Sequence + 1, Type: d.Type, Data: data,
 			Timestamp: FormatTime(now), PreviousHash: after.Hash, KeyID: key.ID,
 		}
-		digest, err := e.Digest()
+		digest, err := e.digest(data)
 		if err != nil {
 			return nil, fmt.Errorf("evidence: %s: %w", d.Type, err)
 		}
 		e.Hash = hex.EncodeToString(digest[:])
-		e.Signature = canon.EncodeBase64(ed25519.Sign(key.Private, digest[:]))
-		events = append(events, e)
+		signing.Go(func() { e.Signature = canon.EncodeBase64(ed25519.Sign(key.Private, digest[:])) })
 		after = Link{e.Sequence, e.Hash}
 	}
 	return events, nil
