@@ -6,6 +6,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -40,8 +41,8 @@ func (s *Store) Handler() http.Handler {
 	mux.HandleFunc("GET /api/products/{id}", s.look(s.getProduct))
 	mux.HandleFunc("GET /api/cart", s.look(s.getCart))
 	mux.HandleFunc("GET /api/orders/{id}", s.look(s.getOrder))
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { notFound.Write(w) })
 	s.pages(mux)
+	mux.HandleFunc("/", s.nowhere)
 	return s.guard(mux)
 }
 
@@ -60,7 +61,31 @@ func (s *Store) guard(next http.Handler) http.Handler {
 				"A cookie of the control plane arrived at the store. Serve the two under different host names.").Write(w)
 			return
 		}
+		if !isClean(r.URL.EscapedPath()) && s.without != "NOT_FOUND" {
+			// The mux would redirect, and a redirected POST is a second request.
+			s.nowhere(w, r)
+			return
+		}
 		next.ServeHTTP(w, r)
+	})
+}
+
+func isClean(p string) bool {
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean == p
+}
+
+// nowhere answers for an address that there is not.
+func (s *Store) nowhere(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/api/") {
+		notFound.Write(w)
+		return
+	}
+	s.showPage(w, r, "missing", http.StatusNotFound, func(context.Context, queryer, *session, *http.Request) (string, any, error) {
+		return "", nil, nil
 	})
 }
 
@@ -154,11 +179,23 @@ func (s *Store) permitted(r *http.Request) (dispatch.Permit, []byte, error) {
 	if err != nil {
 		return dispatch.Permit{}, nil, err
 	}
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if (err != nil || kind != "application/json") && s.without != "CONTENT_TYPE_REJECTED" {
+	if !isJSON(r.Header) && s.without != "CONTENT_TYPE_REJECTED" {
 		return dispatch.Permit{}, nil, errContentType
 	}
 	return p, body, nil
+}
+
+// isJSON accepts application/json alone or with charset utf-8, named once and
+// without a content encoding: the permit is over the bytes, and these have one
+// reading.
+func isJSON(h http.Header) bool {
+	if len(h["Content-Type"]) != 1 || len(h["Content-Encoding"]) != 0 {
+		return false
+	}
+	kind, params, err := mime.ParseMediaType(h["Content-Type"][0])
+	charset, given := params["charset"]
+	delete(params, "charset")
+	return err == nil && kind == "application/json" && len(params) == 0 && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
 func isMissing(err error) bool {
@@ -166,11 +203,11 @@ func isMissing(err error) bool {
 	return errors.As(err, &permit) && permit.Reason == dispatch.Missing
 }
 
-var errContentType = errors.New("store: the body is not application/json")
+var errContentType = errors.New("store: the body is not application/json in UTF-8")
 
 func answerError(err error) dispatch.Answer {
 	if errors.Is(err, errContentType) {
-		return dispatch.Problem(http.StatusUnsupportedMediaType, "CONTENT_TYPE_REJECTED", "Nothing happened: the body must be application/json.")
+		return dispatch.Problem(http.StatusUnsupportedMediaType, "CONTENT_TYPE_REJECTED", "Nothing happened: the body must be application/json in UTF-8, without a content encoding.")
 	}
 	return dispatch.AnswerError(err)
 }

@@ -63,9 +63,14 @@ func TestEachGuardProtects(t *testing.T) {
 		"FOREIGN_COOKIE": {{nil, func(h *hosted, order string) dispatch.Answer {
 			return h.as(plain, h.cookie+"; countersign_owner=x", "/api/orders", order)
 		}}},
-		"CONTENT_TYPE_REJECTED": {{nil, func(h *hosted, order string) dispatch.Answer {
-			return h.as("text/plain", h.cookie, "/api/orders", order)
-		}}},
+		"CONTENT_TYPE_REJECTED": {
+			{nil, func(h *hosted, order string) dispatch.Answer {
+				return h.as("text/plain", h.cookie, "/api/orders", order)
+			}},
+			{nil, func(h *hosted, order string) dispatch.Answer {
+				return h.as(plain+"; charset=utf-16", h.cookie, "/api/orders", order)
+			}},
+		},
 		string(dispatch.SessionMismatch): {{nil, func(h *hosted, _ string) dispatch.Answer {
 			return h.as(plain, h.shop.session("sess-"+newID("")).cookie, "/api/cart/items", `{"productId":"fieldwork-mouse","quantity":1}`)
 		}}},

@@ -40,13 +40,19 @@ func (s *Store) pages(mux *http.ServeMux) {
 	if err != nil {
 		panic(err) // the folder is embedded above
 	}
-	mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, static, r.PathValue("name")) })
+	mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("name")
+		if info, err := fs.Stat(static, name); err != nil || info.IsDir() {
+			s.nowhere(w, r)
+			return
+		}
+		http.ServeFileFS(w, r, static, name)
+	})
 	mux.HandleFunc("GET /{$}", s.page("list", s.listPage))
 	mux.HandleFunc("GET /products/{id}", s.page("product", s.productPage))
 	mux.HandleFunc("GET /cart", s.page("cart", s.cartPage))
 	mux.HandleFunc("GET /checkout", s.page("checkout", s.checkoutPage))
 	mux.HandleFunc("GET /orders/{id}", s.page("order", s.orderPage))
-	mux.HandleFunc("/", s.page("missing", func(context.Context, queryer, *session, *http.Request) (string, any, error) { return "", nil, nil }))
 }
 
 // show finds the content of a page. An empty title means that there is nothing.
