@@ -46,14 +46,7 @@ func main() { os.Exit(execute(os.Args[1:], streams{os.Stdout, os.Stderr})) }
 func execute(args []string, s streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	parser, err := kong.New(&commands{},
-		kong.Name("countersign"),
-		kong.Description("An agent may ask; only the control plane commits.\n\nExit status: 0 done and as expected, 1 what was checked does not hold, 2 wrong usage or unreadable input, 3 not ready."),
-		kong.Writers(s.out, s.err),
-		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(s),
-	)
+	parser, err := newParser(ctx, s)
 	if err != nil {
 		fmt.Fprintln(s.err, "countersign:", err)
 		return statusUsage
@@ -69,6 +62,17 @@ func execute(args []string, s streams) int {
 		fmt.Fprintln(s.err, "countersign:", err)
 	}
 	return statusOf(err)
+}
+
+func newParser(ctx context.Context, s streams) (*kong.Kong, error) {
+	return kong.New(&commands{},
+		kong.Name("countersign"),
+		kong.Description("An agent may ask; only the control plane commits.\n\nExit status: 0 done and as expected, 1 what was checked does not hold, 2 wrong usage or unreadable input, 3 not ready."),
+		kong.Writers(s.out, s.err),
+		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(s),
+	)
 }
 
 // errDiffers is the error of a check that failed and has said so itself.

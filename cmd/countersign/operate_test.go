@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// commandLines finds those that a page shows in its indented blocks.
+var commandLines = regexp.MustCompile(`(?m)^ {4}(?:\./countersign|go run \./cmd/countersign) (.*)$`)
+
+// TestShownCommands holds the pages against the program: every command line that
+// they show is one that it takes.
+func TestShownCommands(t *testing.T) {
+	for page, atLeast := range map[string]int{"../../docs/operate.md": 11, "../../README.md": 1} {
+		text, err := os.ReadFile(page)
+		must(t, err)
+		found := 0
+		for _, m := range commandLines.FindAllStringSubmatch(string(text), -1) {
+			line := strings.TrimSuffix(strings.TrimSpace(m[1]), " &")
+			found++
+			if err := parses(line); err != nil {
+				t.Errorf("%s: countersign %s: %v", page, line, err)
+			}
+		}
+		if found < atLeast {
+			t.Errorf("%s shows %d commands, want at least %d: is the pattern right?", page, found, atLeast)
+		}
+	}
+	// Negative control.
+	for _, line := range []string{"serve --dir D --metrics-port 9", "revoke ID", "init"} {
+		if parses(line) == nil {
+			t.Errorf("countersign %s is taken", line)
+		}
+	}
+}
+
+// parses takes a command line apart without running it.
+func parses(line string) error {
+	parser, err := newParser(context.Background(), streams{io.Discard, io.Discard})
+	if err != nil {
+		return err
+	}
+	_, err = parser.Parse(strings.Fields(line))
+	return err
+}
