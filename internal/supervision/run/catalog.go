@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
@@ -150,24 +149,4 @@ func findEntry(catalog []Entry, is func(*Entry) bool) *Entry {
 // EntryByID returns the entry with the id, or nil.
 func EntryByID(catalog []Entry, id string) *Entry {
 	return findEntry(catalog, func(e *Entry) bool { return e.EntryID == id })
-}
-
-// Observation is what the run remembers of its newest trusted observation; the
-// catalog itself stands in the observation.recorded event at Sequence.
-type Observation struct {
-	ID            string        `json:"observationId"`
-	Sequence      int64         `json:"sequence"`
-	DocumentEpoch int64         `json:"documentEpoch"`
-	StateRevision int64         `json:"stateRevision"`
-	CapturedAt    evidence.Time `json:"capturedAt"`
-	CatalogDigest string        `json:"catalogDigest"`
-}
-
-// DecodeObserved reads the data of an observation.recorded event.
-func DecodeObserved(data []byte) (*Observed, error) {
-	var o Observed
-	if err := canon.Unmarshal(data, &o); err != nil {
-		return nil, err
-	}
-	return &o, nil
 }

@@ -44,7 +44,7 @@ type claim struct {
 	expected     ExpectedEffect
 }
 
-func (r *Report) claim() claim {
+func claimOf(r *Report) claim {
 	c := claim{evidenceRefs: r.Justification.EvidenceRefs, expected: r.ExpectedEffect}
 	if s := r.Selected(); s != nil {
 		c.selected = &s.Action
@@ -91,7 +91,7 @@ type reviewing struct {
 // run's newest observation. Doors switches checks off by number and is nil
 // outside tests.
 func Check(s *State, catalog []Entry, r *Report, now evidence.Time, doors ...int64) Review {
-	return review(s, catalog, r.claim(), now, doors)
+	return review(s, catalog, claimOf(r), now, doors)
 }
 
 func review(s *State, catalog []Entry, c claim, now evidence.Time, doors []int64) Review {

@@ -2,7 +2,10 @@ package run
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -411,5 +414,30 @@ func TestDigests(t *testing.T) {
 	a := e.ActionDigest(d, "o", 3)
 	if e.ActionDigest(d, "o2", 3) == a || e.ActionDigest(d, "o", 4) == a || e.ActionDigest(a, "o", 3) == a {
 		t.Error("the action digest does not cover effect, observation and epoch")
+	}
+}
+
+// TestReportedKeepsTheChecks: what evidence holds of a report gives the hard
+// checks the same material, and its prose only as commitments.
+func TestReportedKeepsTheChecks(t *testing.T) {
+	r := about(t, "submit")().r
+	r.Candidates = append(r.Candidates, Candidate{ID: "b", Action: r.Candidates[0].Action, Purpose: "another way", Disposition: dispositionRejected, RejectionReason: pointer("not needed")})
+	r.Uncertainties = []string{"none"}
+	texts := map[string]bool{}
+	reported := NewReported(r, func(s string) evidence.Commitment {
+		texts[s] = true
+		return evidence.NewText([evidence.SaltSize]byte{1}, s).Commit()
+	})
+	if !reflect.DeepEqual(reported.claim(), claimOf(r)) {
+		t.Errorf("claim %+v, want %+v", reported.claim(), claimOf(r))
+	}
+	raw := string(canon.MustMarshal(reported))
+	for _, prose := range []string{r.GoalRestatement, r.Candidates[0].Purpose, "another way", "not needed", r.Justification.Summary, "none"} {
+		if !texts[prose] || strings.Contains(raw, strconv.Quote(prose)) {
+			t.Errorf("%q is kept: %t; evidence: %s", prose, texts[prose], raw)
+		}
+	}
+	if len(texts) != 6 {
+		t.Errorf("%d texts, want one for each prose", len(texts))
 	}
 }

@@ -45,7 +45,9 @@ type Doors struct {
 // the state at once; [Deciding.Done] hands over the result. A Deciding is used
 // once and is not safe for concurrent use.
 type Deciding struct {
-	fold
+	s     *State
+	now   evidence.Time
+	fold  *Fold
 	fresh *authority.Fresh
 	out   Transition
 	doors Doors
@@ -58,9 +60,8 @@ func Begin(s *State, now evidence.Time, seed [32]byte, leaseAlive bool, doors Do
 	if s == nil {
 		s = &State{}
 	}
-	d := &Deciding{doors: doors}
-	d.s, d.now, d.sequence = s, max(now, s.UpdatedAt), s.Events
-	d.fresh = authority.NewFresh(seed, d.now)
+	now = max(now, s.UpdatedAt)
+	d := &Deciding{s: s, now: now, fold: NewFold(s, now), fresh: authority.NewFresh(seed, now), doors: doors}
 	d.settle(leaseAlive)
 	return d
 }
@@ -80,18 +81,17 @@ func (d *Deciding) Changed() bool { return len(d.out.Drafts) > 0 }
 // Done returns the transition. An error means that a decision broke a rule of
 // the machine; nothing may be stored then.
 func (d *Deciding) Done() (*Transition, error) {
-	if len(d.unlawful) > 0 {
-		return nil, &d.unlawful[0]
+	if unlawful := d.fold.Unlawful(); len(unlawful) > 0 {
+		return nil, &unlawful[0]
 	}
 	d.out.State = d.s
 	return &d.out, nil
 }
 
 func (d *Deciding) emit(b body) {
-	d.id = d.fresh.ID()
-	d.sequence++
-	d.fold.run(b)
-	d.out.Drafts = append(d.out.Drafts, evidence.Draft{ID: d.id, Type: b.eventType(), Data: b})
+	id := d.fresh.ID()
+	d.fold.Apply(id, b)
+	d.out.Drafts = append(d.out.Drafts, evidence.Draft{ID: id, Type: b.eventType(), Data: b})
 }
 
 // text salts a free text, keeps it beside the chain and returns what stands for

@@ -31,7 +31,7 @@ func (d *Deciding) Propose(r *Report, catalog []Entry) (Review, *authority.Denia
 		return Review{}, &authority.Denial{Reason: authority.TurnLimit, Detail: "The run has reached its bound of turns or events; create a new run."}
 	}
 	turnID := d.fresh.ID()
-	reported := r.commit(d.text)
+	reported := NewReported(r, d.text)
 	d.emit(&Proposed{turnID, reported, authority.Digest(authority.DomainReport, reported)})
 	review := Check(s, catalog, r, d.now, d.doors.Checks...)
 	checked := newChecked(s, turnID, review)
@@ -42,38 +42,11 @@ func (d *Deciding) Propose(r *Report, catalog []Entry) (Review, *authority.Denia
 	return review, nil
 }
 
-// pauses are the reasons with which a guardian pauses, and who is then the
-// source of a stop. The last three stand for an answer that did not come or was
-// unusable.
-var pauses = map[string]string{
-	authority.MissingEvidence:    SourceGuardian,
-	authority.AmbiguousGoal:      SourceGuardian,
-	authority.IrrelevantAction:   SourceGuardian,
-	authority.GoalDrift:          SourceGuardian,
-	authority.InjectionSuspected: SourceGuardian,
-	authority.Unsafe:             SourceGuardian,
-	authority.GuardianMalformed:  SourceRuntime,
-	authority.ProviderTimeout:    SourceProvider,
-	authority.ProviderError:      SourceProvider,
-}
-
-// lawfulVerdict reports whether a guardian can decide so: ALLOW means relevant
-// and nothing else does, and a PAUSE has a reason to pause (G-10).
-func lawfulVerdict(decision, reason string) bool {
-	switch decision {
-	case Allow:
-		return reason == authority.Relevant
-	case Pause:
-		return pauses[reason] != ""
-	}
-	return decision == Terminate
-}
-
 // Judge takes the guardian's verdict on the report that passed every hard check
 // and, for an ALLOW, issues the one permit. It returns that permit or nil. What
 // is no verdict counts as a PAUSE for a malformed answer.
 func (d *Deciding) Judge(review Review, v Verdict) *Permit {
-	if !lawfulVerdict(v.Decision, v.ReasonCode) {
+	if !LawfulVerdict(v.Decision, v.ReasonCode) {
 		v.Decision, v.ReasonCode, v.Provenance = Pause, authority.GuardianMalformed, ByRuntime
 	}
 	decided := Decided{TurnID: d.s.Turn.ID, Decision: v.Decision, ReasonCode: v.ReasonCode, Explanation: d.text(v.Explanation), Provider: v.Provider, Provenance: v.Provenance}
@@ -90,7 +63,7 @@ func (d *Deciding) Judge(review Review, v Verdict) *Permit {
 		d.revokeGrants(CauseTerminate)
 		d.emit(&Terminated{*stop})
 	default:
-		d.stopAfter(v.ReasonCode, pauses[v.ReasonCode])
+		d.stopAfter(v.ReasonCode, PauseSource(v.ReasonCode))
 	}
 	return nil
 }

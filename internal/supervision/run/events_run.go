@@ -5,6 +5,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/canon"
 	"countersign/internal/money"
 )
 
@@ -132,6 +133,15 @@ type Observed struct {
 	Catalog       []Entry              `json:"catalog"`
 	CatalogDigest string               `json:"catalogDigest"`
 	ScreenshotID  *string              `json:"screenshotId"`
+}
+
+// DecodeObserved reads the data of an observation.recorded event.
+func DecodeObserved(data []byte) (*Observed, error) {
+	var o Observed
+	if err := canon.Unmarshal(data, &o); err != nil {
+		return nil, err
+	}
+	return &o, nil
 }
 
 func (Observed) eventType() string { return "observation.recorded" }

@@ -32,8 +32,8 @@ type ReportedJustification struct {
 	EvidenceRefs []string            `json:"evidenceRefs"`
 }
 
-// commit turns a report into its evidence form; text salts and keeps one prose.
-func (r *Report) commit(text func(string) evidence.Commitment) Reported {
+// NewReported turns a report into its evidence form; text salts and keeps one prose.
+func NewReported(r *Report, text func(string) evidence.Commitment) Reported {
 	out := Reported{
 		GoalRestatement:     text(r.GoalRestatement),
 		SelectedCandidateID: r.SelectedCandidateID,
@@ -62,7 +62,7 @@ func (r *Reported) claim() claim {
 		shape.Candidates = append(shape.Candidates, Candidate{ID: c.ID, Action: c.Action, Disposition: c.Disposition})
 	}
 	shape.Justification.EvidenceRefs, shape.ExpectedEffect = r.Justification.EvidenceRefs, r.ExpectedEffect
-	return shape.claim()
+	return claimOf(&shape)
 }
 
 // Proposed is turn.proposed: a well-formed report was received.
@@ -156,6 +156,36 @@ func (s *State) countRetry(reason string) {
 	}
 }
 
+// pauses are the reasons with which a guardian pauses, and who is then the
+// source of a stop. The last three stand for an answer that did not come or was
+// unusable.
+var pauses = map[string]string{
+	authority.MissingEvidence:    SourceGuardian,
+	authority.AmbiguousGoal:      SourceGuardian,
+	authority.IrrelevantAction:   SourceGuardian,
+	authority.GoalDrift:          SourceGuardian,
+	authority.InjectionSuspected: SourceGuardian,
+	authority.Unsafe:             SourceGuardian,
+	authority.GuardianMalformed:  SourceRuntime,
+	authority.ProviderTimeout:    SourceProvider,
+	authority.ProviderError:      SourceProvider,
+}
+
+// LawfulVerdict reports whether a guardian can decide so: ALLOW means relevant
+// and nothing else does, and a PAUSE has a reason to pause (G-10).
+func LawfulVerdict(decision, reason string) bool {
+	switch decision {
+	case Allow:
+		return reason == authority.Relevant
+	case Pause:
+		return pauses[reason] != ""
+	}
+	return decision == Terminate
+}
+
+// PauseSource returns who is the source of the stop after a guardian's PAUSE.
+func PauseSource(reason string) string { return pauses[reason] }
+
 // Decided is guardian.decided. For a turn that failed a hard check there is
 // none: the guardian was not asked.
 type Decided struct {
@@ -175,7 +205,7 @@ func (e Decided) apply(f *fold) {
 	if !f.must(t != nil && t.ID == e.TurnID && t.Phase == turnChecked && t.Passed, "guardian-without-checks", "the guardian is asked only when every hard check passed") {
 		return
 	}
-	f.must(lawfulVerdict(e.Decision, e.ReasonCode), "guardian-verdict", "this is no verdict that a guardian can give")
+	f.must(LawfulVerdict(e.Decision, e.ReasonCode), "guardian-verdict", "this is no verdict that a guardian can give")
 	t.Phase, t.Allowed = turnDecided, e.Decision == Allow
 	if t.Allowed {
 		f.s.RetryStreak = 0

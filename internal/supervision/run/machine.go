@@ -26,6 +26,25 @@ type body interface {
 	apply(*fold)
 }
 
+// Fold applies the events of a decision to its state, each as the one after the
+// newest, by the rules that [Replay] holds a finished chain against.
+type Fold struct{ fold fold }
+
+// NewFold begins at s, which the events change.
+func NewFold(s *State, now evidence.Time) *Fold {
+	return &Fold{fold{s: s, now: now, sequence: s.Events}}
+}
+
+// Apply folds the next event.
+func (f *Fold) Apply(id string, e body) {
+	f.fold.id = id
+	f.fold.sequence++
+	f.fold.run(e)
+}
+
+// Unlawful returns the rules that the events have broken so far.
+func (f *Fold) Unlawful() []Unlawful { return f.fold.unlawful }
+
 // fold is the application of one event to a state.
 type fold struct {
 	s        *State

@@ -426,29 +426,6 @@ func TestParseOperation(t *testing.T) {
 	}
 }
 
-// TestReportedKeepsTheChecks: what evidence holds of a report gives the hard
-// checks the same material, and its prose only as commitments.
-func TestReportedKeepsTheChecks(t *testing.T) {
-	r, err := ParseReport(encode(t, sample()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := Begin(nil, base, [32]byte{1}, true, Doors{})
-	reported := r.commit(d.text)
-	if !reflect.DeepEqual(reported.claim(), r.claim()) {
-		t.Errorf("claim %+v, want %+v", reported.claim(), r.claim())
-	}
-	raw := string(canon.MustMarshal(reported))
-	for _, prose := range []string{"Buy one keyboard.", "look", "next step", "not needed", `"none"`} {
-		if strings.Contains(raw, prose) {
-			t.Errorf("%q stands in evidence", prose)
-		}
-	}
-	if len(d.out.Texts) != 6 {
-		t.Errorf("%d texts, want one for each prose", len(d.out.Texts))
-	}
-}
-
 // FuzzParseReport: what parses, encoded canonically, parses to the same report.
 func FuzzParseReport(f *testing.F) {
 	good, err := json.Marshal(sample())

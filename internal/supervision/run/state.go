@@ -113,6 +113,17 @@ type State struct {
 	ModelCalls    int64                      `json:"modelCalls"`
 }
 
+// Observation is what the run remembers of its newest trusted observation; the
+// catalog itself stands in the observation.recorded event at Sequence.
+type Observation struct {
+	ID            string        `json:"observationId"`
+	Sequence      int64         `json:"sequence"`
+	DocumentEpoch int64         `json:"documentEpoch"`
+	StateRevision int64         `json:"stateRevision"`
+	CapturedAt    evidence.Time `json:"capturedAt"`
+	CatalogDigest string        `json:"catalogDigest"`
+}
+
 // Proposal is a prepared transaction, immutable (G-07).
 type Proposal struct {
 	ID            string        `json:"proposalId"`

@@ -178,7 +178,7 @@ func failed(t rapid.TB) *world {
 // proposed is a faultless turn.proposed.
 func (w *world) proposed(id string) *Proposed {
 	w.Helper()
-	r := reportOn(w.entry(id), w.read().Observation).commit(func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
+	r := NewReported(reportOn(w.entry(id), w.read().Observation), func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
 	return &Proposed{w.id(), r, authority.Digest(authority.DomainReport, r)}
 }
 
