@@ -319,7 +319,10 @@ func (p *parser) cents(at string, v any) {
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if !strings.HasSuffix(name, "Cents") {
 				p.cents(member(at, name), v[name])
-			} else if s, _ := v[name].(string); !isAmount(s) { // "" is no amount
+				continue
+			}
+			amount, _ := v[name].(string) // "" is none
+			if _, err := money.Parse(amount); err != nil {
 				p.fail(member(at, name), "want a decimal string of cents")
 			}
 		}
@@ -328,11 +331,6 @@ func (p *parser) cents(at string, v any) {
 			p.cents(fmt.Sprintf("%s/%d", at, i), element)
 		}
 	}
-}
-
-func isAmount(s string) bool {
-	_, err := money.Parse(s)
-	return err == nil
 }
 
 func (p *parser) justification(at string, raw []byte) Justification {
