@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/evidence"
 	"countersign/internal/app"
 	"countersign/internal/client"
 	"countersign/internal/keys"
@@ -69,7 +70,7 @@ func TestMetrics(t *testing.T) {
 		must(t, err)
 		agent := scripted.Agent{Consumer: client.Consumer{Origin: issued.Origin, Token: issued.Token, HTTP: client.New()}, Record: func(scripted.Entry) {}}
 		must(t, agent.Play(ctx, "overreach"))
-		for _, path := range []string{"/metrics", "/" + issued.Token, "/healthz//"} {
+		for _, path := range []string{"/metrics", "/" + issued.Token, "//healthz"} {
 			if got := status(t, "GET", a.Origin()+path); got != http.StatusNotFound {
 				t.Errorf("GET %s on the main listener: %d, want 404", path, got)
 			}
@@ -100,6 +101,11 @@ func TestMetrics(t *testing.T) {
 		} {
 			if value, there := got[series]; !there || value != want {
 				t.Errorf("%s: %v, want %v", series, value, want)
+			}
+		}
+		for series := range got { // a report has one decision, whether or not the guardian was asked
+			if strings.HasPrefix(series, "countersign_decisions_total") && strings.Contains(series, "other") {
+				t.Errorf("%s is a decision that nobody made", series)
 			}
 		}
 		// Nothing ran beside the requests: each stored Change had a transaction.
@@ -203,11 +209,12 @@ func (a answering) Commit(context.Context, ledger.Change) ledger.Result { return
 // Outcomes that a healthy installation does not have are told apart.
 func TestMetricsOfOutcomes(t *testing.T) {
 	m := app.NewMetrics(app.SQLite)
+	ended := ledger.Change{Writes: []ledger.Write{{Events: []evidence.Event{{Type: "execution.verified", Data: []byte("{}")}}}}}
 	for _, r := range []ledger.Result{
 		{Outcome: ledger.Conflict, Which: ledger.OnPermit}, {Outcome: ledger.Conflict, Which: ledger.OnPermit}, {Outcome: ledger.Conflict, Which: ledger.OnSubject},
 		{Outcome: ledger.NotStored, Cause: fmt.Errorf("wrapped: %w", ledger.ErrQueueFull)}, {Outcome: ledger.NotStored, Cause: io.EOF}, {Outcome: ledger.Unknown, Cause: io.EOF},
 	} {
-		if got := app.Measured(answering{result: r}, m).Commit(context.Background(), ledger.Change{}); got != r {
+		if got := app.Measured(answering{result: r}, m).Commit(context.Background(), ended); got != r {
 			t.Errorf("answered %+v, want %+v", got, r)
 		}
 	}
@@ -223,6 +230,7 @@ func TestMetricsOfOutcomes(t *testing.T) {
 		`countersign_ledger_commits_total{guard="",outcome="not_stored"}`:      2,
 		`countersign_ledger_commits_total{guard="",outcome="unknown"}`:         1,
 		`countersign_ledger_queue_refusals_total`:                              1,
+		`countersign_executions_total{state="verified"}`:                       0, // nothing was stored
 		`countersign_ledger_commit_duration_seconds_count`:                     6,
 	} {
 		if got[series] != want {
