@@ -10,7 +10,10 @@
 //	evidence                         public: events, chains, exports, verification
 //	dispatch                         public: dispatch permits and receipts, all a shop needs
 //	internal/authority               grants, permits, budgets, digests
-//	internal/supervision/run         one run: report schema, hard checks, state machine, replay
+//	internal/pubkey                  lists of trusted public keys
+//	internal/supervision/propose     what may be proposed and what is: catalog entries, reports
+//	internal/supervision/run         the machine of one run: state, events, hard checks, replay
+//	internal/supervision/decide      what happens next: events, or a denial
 //	internal/supervision/service     merchant: what a service can do, locally and hosted
 //	internal/supervision/model       who proposes and who judges; today authored replay
 //	internal/ledger                  the one write; engines sqlite and postgres

@@ -9,6 +9,7 @@ import (
 	"countersign/internal/app"
 	"countersign/internal/client"
 	"countersign/internal/keys"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -72,8 +73,8 @@ func (c *httpCaller) next(ctx context.Context) (string, string, error) {
 	}
 	c.done++
 	var seen struct {
-		ObservationID string      `json:"observationId"`
-		Catalog       []run.Entry `json:"catalog"`
+		ObservationID string          `json:"observationId"`
+		Catalog       []propose.Entry `json:"catalog"`
 	}
 	reply, err := c.consumer.Get(ctx, "/api/v1/observation")
 	if err := accept(reply, err, &seen); err != nil {

@@ -16,6 +16,7 @@ import (
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service/merchant"
 )
@@ -122,18 +123,18 @@ func (p *plane) cycle(ctx context.Context, id, entryID string) (permitID string,
 var errNotOffered = errors.New("the catalog does not offer it")
 
 // reportOn is a consumer's report that proposes the entry.
-func reportOn(catalog []run.Entry, observationID, entryID string) (*run.Report, error) {
+func reportOn(catalog []propose.Entry, observationID, entryID string) (*propose.Report, error) {
 	for i := range catalog {
 		e := &catalog[i]
 		if e.EntryID != entryID && e.OperationID != entryID {
 			continue
 		}
-		return &run.Report{
+		return &propose.Report{
 			GoalRestatement:     "Buy one Fieldwork keyboard.",
-			Candidates:          []run.Candidate{{ID: "candidate-1", Action: e.Action(), Purpose: "It serves the purchase.", Disposition: "proposed"}},
+			Candidates:          []propose.Candidate{{ID: "candidate-1", Action: e.Action(), Purpose: "It serves the purchase.", Disposition: "proposed"}},
 			SelectedCandidateID: "candidate-1",
-			Justification:       run.Justification{Summary: "It is the next step.", EvidenceRefs: []string{observationID}},
-			ExpectedEffect: run.ExpectedEffect{
+			Justification:       propose.Justification{Summary: "It is the next step.", EvidenceRefs: []string{observationID}},
+			ExpectedEffect: propose.ExpectedEffect{
 				OperationID: e.OperationID, TransactionProposalID: e.Effect.TransactionProposalID,
 				DisclosedFields: e.Effect.DisclosedFields, Postconditions: e.Effect.Postconditions,
 			},
@@ -143,7 +144,7 @@ func reportOn(catalog []run.Entry, observationID, entryID string) (*run.Report, 
 	return nil, fmt.Errorf("%s: %w", entryID, errNotOffered)
 }
 
-func operationBody(a run.Action) []byte { return encode(map[string]any{"action": a}) }
+func operationBody(a propose.Action) []byte { return encode(map[string]any{"action": a}) }
 
 // encode writes a value that always encodes.
 func encode(v any) []byte {

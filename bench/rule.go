@@ -13,6 +13,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -20,8 +21,8 @@ import (
 // left it just before its commit, the catalog of its observation, and a report.
 type material struct {
 	state   *run.State
-	catalog []run.Entry
-	report  *run.Report
+	catalog []propose.Entry
+	report  *propose.Report
 	now     evidence.Time
 }
 
@@ -74,7 +75,7 @@ func (m *material) copy() (*material, error) {
 	)
 }
 
-func (m *material) action() *run.Action { return &m.report.Candidates[0].Action }
+func (m *material) action() *propose.Action { return &m.report.Candidates[0].Action }
 
 // asked is one question with the answer that requirements.md gives to it.
 type asked struct {
@@ -120,8 +121,8 @@ func (m *material) setConstraint(name, value string) {
 // policy's. Finding the entry and the grant by their key is on this side for all
 // peers, since none of them has to search what its caller can index.
 type facts struct {
-	selected       *run.Action
-	entry          *run.Entry
+	selected       *propose.Action
+	entry          *propose.Entry
 	grant          int // index, -1 without one
 	listed         bool
 	amount, fit    money.Cents

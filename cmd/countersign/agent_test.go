@@ -18,15 +18,15 @@ import (
 	"countersign/internal/app"
 	"countersign/internal/client"
 	"countersign/internal/keys"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
-	"countersign/internal/supervision/run"
 	"countersign/store"
 )
 
 // installation is a control plane and a store in this process, with what stands
 // in front of each.
 type installation struct {
-	doors run.Doors
+	doors decide.Doors
 	plane func(http.Handler) http.Handler // in front of the control plane; nil: nothing
 	shop  func(http.Handler) http.Handler // in front of the store; nil: nothing
 
@@ -153,12 +153,12 @@ func TestAgentNeedsEveryCheck(t *testing.T) {
 		name, script, step string
 		installation
 	}{
-		{"permit binding", "purchase", "swap the body under a live permit", installation{doors: run.Doors{PermitBinding: true}}},
-		{"permit state", "purchase", "spend a permit twice", installation{doors: run.Doors{PermitState: true}}},
+		{"permit binding", "purchase", "swap the body under a live permit", installation{doors: decide.Doors{PermitBinding: true}}},
+		{"permit state", "purchase", "spend a permit twice", installation{doors: decide.Doors{PermitState: true}}},
 		{"owner guard", "purchase", "list all runs as the owner would", installation{plane: unguarded}},
 		{"store's permit", "purchase", "order at the shop directly", installation{shop: trusting}},
-		{"run status", "purchase", "buy again after completion", installation{doors: run.Doors{Ready: true}}},
-		{"arguments", "overreach", "report an altered quantity", installation{doors: run.Doors{Checks: []int64{8}}}},
+		{"run status", "purchase", "buy again after completion", installation{doors: decide.Doors{Ready: true}}},
+		{"arguments", "overreach", "report an altered quantity", installation{doors: decide.Doors{Checks: []int64{8}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.start(t)

@@ -12,8 +12,8 @@ import (
 
 	"countersign/internal/channel/edge"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
-	"countersign/internal/supervision/run"
 )
 
 // Config is what an installation is opened with.
@@ -33,7 +33,7 @@ type Config struct {
 	Clock          *ledger.Clock // nil: the system's
 
 	// Doors and the faults are for tests; no flag and no variable reaches them.
-	Doors       run.Doors
+	Doors       decide.Doors
 	Fault       func(point string)
 	engineFault func(point string) error // of SQLite
 }

@@ -23,6 +23,7 @@ import (
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service/merchant"
 	"countersign/store"
@@ -85,16 +86,16 @@ func operate(t *testing.T, g *gateway.Gateway, id, prefix string) {
 	t.Helper()
 	ctx := context.Background()
 	seen := got(g.Observe(ctx, id))(t)
-	i := slices.IndexFunc(seen.Catalog, func(e run.Entry) bool { return strings.HasPrefix(e.EntryID, prefix) })
+	i := slices.IndexFunc(seen.Catalog, func(e propose.Entry) bool { return strings.HasPrefix(e.EntryID, prefix) })
 	if i < 0 {
 		t.Fatalf("the catalog has no entry %s", prefix)
 	}
 	e := seen.Catalog[i]
-	turn := got(g.Propose(ctx, id, canon.MustMarshal(run.Report{
+	turn := got(g.Propose(ctx, id, canon.MustMarshal(propose.Report{
 		GoalRestatement: "Buy one keyboard.", SelectedCandidateID: "c1", Uncertainties: []string{},
-		Candidates:     []run.Candidate{{ID: "c1", Action: e.Action(), Purpose: e.Label, Disposition: "proposed"}},
-		Justification:  run.Justification{Summary: "It is next.", EvidenceRefs: []string{seen.ObservationID}},
-		ExpectedEffect: run.ExpectedEffect{OperationID: e.OperationID, TransactionProposalID: e.Effect.TransactionProposalID, DisclosedFields: e.Effect.DisclosedFields, Postconditions: e.Effect.Postconditions},
+		Candidates:     []propose.Candidate{{ID: "c1", Action: e.Action(), Purpose: e.Label, Disposition: "proposed"}},
+		Justification:  propose.Justification{Summary: "It is next.", EvidenceRefs: []string{seen.ObservationID}},
+		ExpectedEffect: propose.ExpectedEffect{OperationID: e.OperationID, TransactionProposalID: e.Effect.TransactionProposalID, DisclosedFields: e.Effect.DisclosedFields, Postconditions: e.Effect.Postconditions},
 	})))(t)
 	if turn.Permit == nil {
 		t.Fatalf("%s: %s %s", prefix, turn.Decision.Decision, turn.Decision.ReasonCode)

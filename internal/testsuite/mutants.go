@@ -18,7 +18,9 @@ var mutated = []struct {
 	tests []string
 }{
 	{"internal/authority", []string{"internal/authority", "internal/supervision/run"}},
+	{"internal/supervision/propose", []string{"internal/supervision/propose", "internal/supervision/run"}},
 	{"internal/supervision/run", []string{"internal/supervision/run", "internal/audit"}},
+	{"internal/supervision/decide", []string{"internal/supervision/run"}},
 }
 
 const explainedFile = "internal/testsuite/mutants.txt"

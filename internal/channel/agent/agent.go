@@ -17,6 +17,7 @@ import (
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/wire"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -84,7 +85,7 @@ type capabilities struct {
 		GrantExpiresAt evidence.Time   `json:"grantExpiresAt"`
 		Workflow       []run.Step      `json:"workflow"`
 		Position       string          `json:"position" doc:"The first workflow step that is not closed."`
-		Catalog        []run.Entry     `json:"catalog"`
+		Catalog        []propose.Entry `json:"catalog"`
 	}
 }
 
@@ -116,10 +117,10 @@ func (a *agent) observation(ctx context.Context, _ *struct{}) (*observed, error)
 }
 
 type permit struct {
-	PermitID  string        `json:"permitId"`
-	Token     string        `json:"token" doc:"Send it in x-step-permit."`
-	ExpiresAt evidence.Time `json:"expiresAt"`
-	Action    run.Action    `json:"action" doc:"The one action that it is good for."`
+	PermitID  string         `json:"permitId"`
+	Token     string         `json:"token" doc:"Send it in x-step-permit."`
+	ExpiresAt evidence.Time  `json:"expiresAt"`
+	Action    propose.Action `json:"action" doc:"The one action that it is good for."`
 }
 
 type turned struct {
@@ -154,7 +155,7 @@ func (a *agent) turn(ctx context.Context, in *reportInput) (*turned, error) {
 // placed names the places of a body that is malformed, as the reader of other
 // routes does.
 func placed(err error) error {
-	wrong, ok := errors.AsType[*run.MalformedError](err)
+	wrong, ok := errors.AsType[*propose.MalformedError](err)
 	if !ok {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/propose"
 )
 
 // Package run reads the bodies of /turns and /operation and is stricter than a
@@ -13,10 +13,10 @@ import (
 // documents its bounds; the contract tests hold the two against each other.
 
 func reportSchema(r huma.Registry) *huma.Schema {
-	ref := r.Schema(reflect.TypeFor[run.Report](), true, "")
+	ref := r.Schema(reflect.TypeFor[propose.Report](), true, "")
 	member := func(schema, name string) *huma.Schema { return r.Map()[schema].Properties[name] }
 	length(member("Report", "goalRestatement"), 1, 2000)
-	items(member("Report", "candidates"), 1, run.MaxCandidates)
+	items(member("Report", "candidates"), 1, propose.MaxCandidates)
 	length(member("Report", "selectedCandidateId"), 1, 64)
 	items(member("Report", "uncertainties"), 0, 12)
 	length(member("Report", "uncertainties").Items, 0, 2000)
@@ -52,7 +52,7 @@ func reportSchema(r huma.Registry) *huma.Schema {
 
 func actionSchema(r huma.Registry) *huma.Schema {
 	type operationBody struct {
-		Action run.Action `json:"action" doc:"The action that the permit names, unchanged."`
+		Action propose.Action `json:"action" doc:"The action that the permit names, unchanged."`
 	}
 	return r.Schema(reflect.TypeFor[operationBody](), true, "")
 }

@@ -8,7 +8,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/supervision/gateway"
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/propose"
 )
 
 // Observation is a trusted observation (G-11).
@@ -19,7 +19,7 @@ type Observation struct {
 	StateRevision int64           `json:"stateRevision" doc:"Counts changes of the trusted service state."`
 	CapturedAt    evidence.Time   `json:"capturedAt"`
 	CatalogDigest string          `json:"catalogDigest"`
-	Catalog       []run.Entry     `json:"catalog" doc:"Everything that may be proposed now, each entry fully concrete."`
+	Catalog       []propose.Entry `json:"catalog" doc:"Everything that may be proposed now, each entry fully concrete."`
 	State         json.RawMessage `json:"state" doc:"Trusted state of the service."`
 	View          Nullable[View]  `json:"view" doc:"What the last read returned."`
 	ScreenshotID  *string         `json:"screenshotId" nullable:"true"`

@@ -9,6 +9,8 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -17,7 +19,7 @@ func (g *Gateway) attempt(ctx context.Context, c *claim) error {
 	switch {
 	case c.state.Config.Target != run.TargetHosted:
 		return g.executeLocal(ctx, c)
-	case c.permit.Class == run.ClassRead:
+	case c.permit.Class == propose.ClassRead:
 		return g.executeRead(ctx, c)
 	default:
 		return g.executeHosted(ctx, c)
@@ -42,7 +44,7 @@ func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 		if err != nil {
 			return err
 		}
-		outcome := run.Outcome{Kind: run.ReceiptLocal, Result: run.ResultApplied, OrderID: effect.OrderID, BodySHA256: viewHash(effect.View)}
+		outcome := decide.Outcome{Kind: run.ReceiptLocal, Result: run.ResultApplied, OrderID: effect.OrderID, BodySHA256: viewHash(effect.View)}
 		if effect.Refused != "" {
 			outcome.Result, outcome.Cause = run.ResultRefused, "refused"
 		}
@@ -107,7 +109,7 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 			return denied(a.NotApplied(c.executionID, "read_failed"))
 		}
 		g.measure(a, c, start)
-		return denied(a.Receive(c.executionID, run.Outcome{Kind: run.ReceiptRead, Result: run.ResultApplied, Status: int64(status), BodySHA256: canon.Hash(body)}))
+		return denied(a.Receive(c.executionID, decide.Outcome{Kind: run.ReceiptRead, Result: run.ResultApplied, Status: int64(status), BodySHA256: canon.Hash(body)}))
 	})
 	if err != nil || readErr != nil {
 		return err
@@ -168,14 +170,14 @@ func amountAgrees(r *dispatch.Receipt, p *run.Permit) bool {
 	switch {
 	case r.Result != dispatch.Applied:
 		return true
-	case p.Class == run.ClassCommit:
+	case p.Class == propose.ClassCommit:
 		return r.AmountCents != nil && *r.AmountCents == p.AmountCents.String()
 	}
 	return r.AmountCents == nil || *r.AmountCents == "0"
 }
 
-func hostedOutcome(a answer) run.Outcome {
-	o := run.Outcome{
+func hostedOutcome(a answer) decide.Outcome {
+	o := decide.Outcome{
 		Kind: run.ReceiptHosted, Result: run.ResultRefused, Status: int64(a.http.Status), BodySHA256: canon.Hash(a.http.Body),
 		Receipt: a.jws, ObservedBy: "response", Cause: "refused",
 	}

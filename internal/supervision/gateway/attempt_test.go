@@ -18,6 +18,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/identity"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/run"
 )
@@ -250,7 +251,7 @@ func TestLedgerFailsDuringAnAttempt(t *testing.T) {
 // H-044: a revoke between claim and effect ends the attempt, at the store and
 // locally.
 func TestRecheckBeforeTheEffect(t *testing.T) {
-	attempt := func(t *testing.T, e engine, target string, doors run.Doors) (*house, string, error) {
+	attempt := func(t *testing.T, e engine, target string, doors decide.Doors) (*house, string, error) {
 		var h *house
 		var id string
 		armed := false
@@ -271,7 +272,7 @@ func TestRecheckBeforeTheEffect(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, e engine) {
 		for _, target := range []string{run.TargetLocal, run.TargetHosted} {
-			h, id, err := attempt(t, e, target, run.Doors{Window: true})
+			h, id, err := attempt(t, e, target, decide.Doors{Window: true})
 			if reason(err) != authority.PermitRevoked {
 				t.Errorf("%s: %v", target, err)
 			}
@@ -282,7 +283,7 @@ func TestRecheckBeforeTheEffect(t *testing.T) {
 			h.verify(id)
 			must(t, h.ledger.Close())
 
-			h, id, _ = attempt(t, e, target, run.Doors{Window: true, Recheck: true})
+			h, id, _ = attempt(t, e, target, decide.Doors{Window: true, Recheck: true})
 			if x := h.state(id).Execution; x.State != run.ExecutionReceipted {
 				t.Errorf("%s, behind the open door: %s, want an effect", target, x.State)
 			}

@@ -14,6 +14,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -65,7 +66,7 @@ func (c *controlTask) work() error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(o.Catalog, func(e run.Entry) bool { return e.EntryID == entry || e.OperationID == entry })
+		i := slices.IndexFunc(o.Catalog, func(e propose.Entry) bool { return e.EntryID == entry || e.OperationID == entry })
 		if i < 0 {
 			return fmt.Errorf("the catalog has no %s", entry)
 		}

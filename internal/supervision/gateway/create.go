@@ -13,6 +13,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
 	"countersign/internal/money"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -32,7 +33,7 @@ func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
 	if denial != nil {
 		return "", denial
 	}
-	create := run.CreateRequest{
+	create := decide.CreateRequest{
 		Workspace: g.Workspace, Issuer: g.Issuer, Config: r.Config, Instruction: r.Instruction,
 		Operations: svc.Operations(), MaxUses: svc.MaxUses(), Workflow: svc.Workflow(),
 		Budget: authority.Budget{Limit: r.Budget}, Currency: svc.Currency(),
@@ -99,12 +100,12 @@ func (g *Gateway) fresh(ctx context.Context) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{Deciding: run.Begin(nil, now, seed(), true, g.Doors)}, nil
+	return &attempt{Deciding: decide.Begin(nil, now, seed(), true, g.Doors)}, nil
 }
 
 // createLocal stores run, grant, service state, first observation and start in
 // one commit.
-func (g *Gateway) createLocal(ctx context.Context, svc Service, r run.CreateRequest) (string, error) {
+func (g *Gateway) createLocal(ctx context.Context, svc Service, r decide.CreateRequest) (string, error) {
 	a, err := g.fresh(ctx)
 	if err != nil {
 		return "", err
@@ -137,7 +138,7 @@ func (g *Gateway) once(ctx context.Context, a *attempt) error {
 // createHosted stores the run with the intent to open its session at the store,
 // sends that, stores the receipt, and starts the run with what it then sees. As in
 // Operate, a caller that hangs up ends nothing.
-func (g *Gateway) createHosted(ctx context.Context, svc Service, r run.CreateRequest) (string, error) {
+func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.CreateRequest) (string, error) {
 	a, err := g.fresh(ctx)
 	if err != nil {
 		return "", err

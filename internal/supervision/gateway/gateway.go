@@ -26,6 +26,8 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -68,10 +70,10 @@ type Service interface {
 	MaxUses() map[string]int64
 	Workflow() []run.Step
 	Terms(raw json.RawMessage, origin string) (service.Terms, *authority.Denial)
-	Catalog(run.Sighting, service.Plan) ([]run.Entry, error)
-	Holds(run.Sighting, service.Promise) ([]run.Postcondition, error)
+	Catalog(decide.Sighting, service.Plan) ([]propose.Entry, error)
+	Holds(decide.Sighting, service.Promise) ([]run.Postcondition, error)
 	NewLocal() []byte
-	SeeLocal(state []byte, view *string) (run.Sighting, error)
+	SeeLocal(state []byte, view *string) (decide.Sighting, error)
 	Execute(state []byte, p service.Promise, newID func() string) (service.Effect, error)
 }
 
@@ -79,12 +81,12 @@ type Service interface {
 type Hosted interface {
 	Request(service.Promise) (service.Request, error)
 	Reads(orderID *string) []service.Request
-	SeeHosted(bodies [][]byte, view *string) (run.Sighting, error)
+	SeeHosted(bodies [][]byte, view *string) (decide.Sighting, error)
 }
 
 // Guardian judges a report that passed every hard check (H-004).
 type Guardian interface {
-	Judge(service, position, operation string) run.Verdict
+	Judge(service, position, operation string) decide.Verdict
 }
 
 // Sender sends one request to a store, once.
@@ -112,7 +114,7 @@ type Config struct {
 	Workspace string
 
 	Fault func(point string) // called at every one of Points
-	Doors run.Doors
+	Doors decide.Doors
 }
 
 // Points are the fail points of the cycle, in their order: first those of opening
@@ -155,7 +157,7 @@ const maxTries = 16
 // goes into the same commit.
 type attempt struct {
 	subject ledger.Subject
-	*run.Deciding
+	*decide.Deciding
 	change ledger.Change
 	stored func([]evidence.Event) // when not nil, gets the events once they are stored
 	// recalled says that nothing was read: only what the ledger takes counts then.
@@ -228,7 +230,7 @@ func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
-	return &attempt{subject: subject, Deciding: run.Begin(s, evidence.TimeOf(now), seed(), alive, g.Doors)}, nil
+	return &attempt{subject: subject, Deciding: decide.Begin(s, evidence.TimeOf(now), seed(), alive, g.Doors)}, nil
 }
 
 // recall begins from what this process has stored or read last, and reads no more
@@ -243,7 +245,7 @@ func (g *Gateway) recall(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{subject: subject, Deciding: run.Begin(s, now, seed(), true, g.Doors), recalled: true}, nil
+	return &attempt{subject: subject, Deciding: decide.Begin(s, now, seed(), true, g.Doors), recalled: true}, nil
 }
 
 // seed panics when the system has no randomness; nothing may be decided then.
@@ -283,7 +285,7 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 }
 
 // fill turns a transition into the Change that stores it.
-func (g *Gateway) fill(a *attempt, t *run.Transition) error {
+func (g *Gateway) fill(a *attempt, t *decide.Transition) error {
 	state, err := t.State.Encode()
 	if err != nil {
 		return err

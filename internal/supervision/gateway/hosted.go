@@ -14,6 +14,8 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -23,10 +25,10 @@ import (
 const sealedSession = "hosted-session"
 
 // sessionEntry is the effect of opening a session at a store.
-func sessionEntry(svc Service) *run.Entry {
-	return &run.Entry{
+func sessionEntry(svc Service) *propose.Entry {
+	return &propose.Entry{
 		Kind: "service", OperationID: svc.Name() + ".session.open", Args: []byte("{}"), Transport: "service",
-		Effect: run.Effect{Class: run.ClassPrepare, DisclosedFields: []string{}, Postconditions: []string{}},
+		Effect: propose.Effect{Class: propose.ClassPrepare, DisclosedFields: []string{}, Postconditions: []string{}},
 	}
 }
 
@@ -154,25 +156,25 @@ func (g *Gateway) read(ctx context.Context, s *run.State, r service.Request) ([]
 }
 
 // seeHosted looks at the store. A failure stores nothing.
-func (g *Gateway) seeHosted(ctx context.Context, s *run.State, svc Service, view *string) (run.Sighting, error) {
+func (g *Gateway) seeHosted(ctx context.Context, s *run.State, svc Service, view *string) (decide.Sighting, error) {
 	hosted := svc.(Hosted)
 	var bodies [][]byte
 	captured, err := g.now(ctx)
 	if err != nil {
-		return run.Sighting{}, err
+		return decide.Sighting{}, err
 	}
 	for _, r := range hosted.Reads(s.OrderID) {
 		body, _, err := g.read(ctx, s, r)
 		if err != nil {
 			g.Log.Warn("a hosted store cannot be observed", "run", s.ID, "error", err)
-			return run.Sighting{}, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be observed; try again."}
+			return decide.Sighting{}, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be observed; try again."}
 		}
 		bodies = append(bodies, body)
 	}
 	sighting, err := hosted.SeeHosted(bodies, view)
 	if err != nil {
 		g.Log.Warn("a hosted store is not understood", "run", s.ID, "error", err)
-		return run.Sighting{}, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store's answers are not understood."}
+		return decide.Sighting{}, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store's answers are not understood."}
 	}
 	sighting.CapturedAt = captured
 	return sighting, nil

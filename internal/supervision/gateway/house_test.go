@@ -17,8 +17,10 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service/merchant"
 	"countersign/store"
@@ -124,7 +126,7 @@ func newConfig(t testing.TB, l gateway.Ledger, control string) gateway.Config {
 	return gateway.Config{
 		Ledger: l, Keys: loaded, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}}, Guardian: guardian,
 		Sender: dispatch.NewClient(nil), Log: slog.New(slog.DiscardHandler), Workspace: ledger.DefaultWorkspace,
-		Doors: run.Doors{Window: true},
+		Doors: decide.Doors{Window: true},
 	}
 }
 
@@ -153,7 +155,7 @@ func createRequest(target string) gateway.CreateRequest {
 }
 
 // entry finds the control with the id in the current catalog.
-func (h *house) entry(id, entryID string) (*gateway.Observation, *run.Entry) {
+func (h *house) entry(id, entryID string) (*gateway.Observation, *propose.Entry) {
 	h.t.Helper()
 	o, err := h.Observe(h.t.Context(), id)
 	must(h.t, err)
@@ -166,15 +168,15 @@ func (h *house) entry(id, entryID string) (*gateway.Observation, *run.Entry) {
 	return nil, nil
 }
 
-func report(o *gateway.Observation, e *run.Entry, edit ...func(*run.Report)) []byte {
-	r := run.Report{
+func report(o *gateway.Observation, e *propose.Entry, edit ...func(*propose.Report)) []byte {
+	r := propose.Report{
 		GoalRestatement: "Buy one Fieldwork keyboard.",
-		Candidates: []run.Candidate{{
+		Candidates: []propose.Candidate{{
 			ID: "candidate-1", Action: e.Action(), Purpose: "It serves the purchase.", Disposition: "proposed",
 		}},
 		SelectedCandidateID: "candidate-1",
-		Justification:       run.Justification{Summary: "It is the next step.", EvidenceRefs: []string{o.ObservationID}},
-		ExpectedEffect: run.ExpectedEffect{
+		Justification:       propose.Justification{Summary: "It is the next step.", EvidenceRefs: []string{o.ObservationID}},
+		ExpectedEffect: propose.ExpectedEffect{
 			OperationID: e.OperationID, TransactionProposalID: e.Effect.TransactionProposalID,
 			DisclosedFields: e.Effect.DisclosedFields, Postconditions: e.Effect.Postconditions,
 		},
@@ -190,7 +192,7 @@ func report(o *gateway.Observation, e *run.Entry, edit ...func(*run.Report)) []b
 	return b
 }
 
-func body(a run.Action) []byte {
+func body(a propose.Action) []byte {
 	b, err := json.Marshal(map[string]any{"action": a})
 	if err != nil {
 		panic(err)

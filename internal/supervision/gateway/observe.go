@@ -10,6 +10,8 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -83,7 +85,7 @@ func (g *Gateway) text(ctx context.Context, id string, c evidence.Commitment) (s
 // moment of the run it belongs to.
 type glimpse struct {
 	of       moment
-	sighting run.Sighting
+	sighting decide.Sighting
 	err      error
 }
 
@@ -143,10 +145,10 @@ func (g *Gateway) looking(ctx context.Context, id string, view *string, f func(a
 	return fmt.Errorf("%w: the run does not stand still", ErrUnavailable)
 }
 
-func (g *Gateway) seeLocal(ctx context.Context, a *attempt, svc Service, view *string) (run.Sighting, error) {
+func (g *Gateway) seeLocal(ctx context.Context, a *attempt, svc Service, view *string) (decide.Sighting, error) {
 	local, err := g.local(ctx, a)
 	if err != nil {
-		return run.Sighting{}, err
+		return decide.Sighting{}, err
 	}
 	a.change.Guards = append(a.change.Guards, ledger.Guard{Key: local.Key, Revision: local.Revision})
 	sighting, err := svc.SeeLocal(local.State, view)
@@ -171,7 +173,7 @@ func (g *Gateway) local(ctx context.Context, a *attempt) (ledger.Subject, error)
 }
 
 // record plans, makes the catalog and emits the observation.
-func (g *Gateway) record(a *attempt, svc Service, sighting run.Sighting) error {
+func (g *Gateway) record(a *attempt, svc Service, sighting decide.Sighting) error {
 	s := a.State()
 	var seen []run.Postcondition
 	if x := s.Execution; x != nil && x.State == run.ExecutionReceipted && !x.Owed {
@@ -205,7 +207,7 @@ func (g *Gateway) origin(s *run.State, svc Service) string {
 
 // targetRef names a control opaquely: a keyed MAC over run, observation, epoch,
 // operation and selector (G-05).
-func (g *Gateway) targetRef(runID string, p run.Plan, e *run.Entry) string {
+func (g *Gateway) targetRef(runID string, p decide.Plan, e *propose.Entry) string {
 	mac := g.Keys.MAC("target", runID, p.ObservationID, strconv.FormatInt(p.DocumentEpoch, 10), e.OperationID, e.EntryID)
 	return "tgt_" + base64.RawURLEncoding.EncodeToString(mac)
 }

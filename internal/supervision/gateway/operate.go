@@ -11,6 +11,8 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/identity"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -56,7 +58,7 @@ func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, er
 	if !goodKey(r.Key) {
 		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "Send the header x-idempotency-key with 16 to 160 characters out of A-Z a-z 0-9 - _ . ~."}
 	}
-	action, err := run.ParseOperation(r.Body)
+	action, err := propose.ParseOperation(r.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -120,14 +122,14 @@ func goodKey(key string) bool {
 // claim is one operation on its way.
 type claim struct {
 	OperateRequest
-	action      *run.Action
+	action      *propose.Action
 	permitID    string
 	genuine     bool // the token is one of this run
 	fingerprint string
 	taken       *ledger.Record // of the same request, sent before
 	executionID string
 	sequence    int64 // of execution.dispatched
-	entry       *run.Entry
+	entry       *propose.Entry
 	permit      run.Permit
 	claimedAt   evidence.Time
 	window      time.Duration    // what is left to begin sending
@@ -224,14 +226,14 @@ func authorityEnd(s *run.State, c *claim) evidence.Time {
 			end = min(end, grant.ExpiresAt)
 		}
 	}
-	if s.Proposal != nil && c.permit.Class == run.ClassCommit {
+	if s.Proposal != nil && c.permit.Class == propose.ClassCommit {
 		end = min(end, s.Proposal.ExpiresAt)
 	}
 	return end
 }
 
-func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (run.ClaimRequest, *authority.Denial, error) {
-	r := run.ClaimRequest{PermitID: c.permitID, Action: c.action, ExecutionID: a.NewID(), Holder: g.Ledger.Holder()}
+func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (decide.ClaimRequest, *authority.Denial, error) {
+	r := decide.ClaimRequest{PermitID: c.permitID, Action: c.action, ExecutionID: a.NewID(), Holder: g.Ledger.Holder()}
 	if c.Token != "" && !c.genuine {
 		return r, &authority.Denial{Reason: authority.PermitMismatch, Detail: "This is no permit of this run."}, nil
 	}
@@ -244,12 +246,12 @@ func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (run.C
 		fate, err := g.Ledger.Fate(ctx, g.Workspace, c.permitID)
 		switch {
 		case err == nil:
-			r.Fate = &run.Fate{PermitID: fate.PermitID, Fate: fate.Fate, Cause: fate.Cause, ExecutionID: fate.Execution}
+			r.Fate = &decide.Fate{PermitID: fate.PermitID, Fate: fate.Fate, Cause: fate.Cause, ExecutionID: fate.Execution}
 		case !isNotFound(err):
 			return r, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
-	r.Dispatch = func(e *run.Entry, p *run.Permit) (*run.Dispatch, *authority.Denial) {
+	r.Dispatch = func(e *propose.Entry, p *run.Permit) (*run.Dispatch, *authority.Denial) {
 		request, err := g.services[a.State().Config.Service].(Hosted).Request(promise(e))
 		if err != nil || a.State().Hosted == nil {
 			return nil, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The operation cannot be sent to the store."}
@@ -259,6 +261,6 @@ func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (run.C
 	return r, nil, nil
 }
 
-func promise(e *run.Entry) service.Promise {
+func promise(e *propose.Entry) service.Promise {
 	return service.Promise{Operation: e.OperationID, Args: e.Args, Postconditions: e.Effect.Postconditions}
 }

@@ -7,6 +7,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -26,7 +27,7 @@ type Permit struct {
 	PermitID  string
 	Token     string
 	ExpiresAt evidence.Time
-	Action    run.Action
+	Action    propose.Action
 }
 
 // Turn is the answer of POST /turns and GET /decision.
@@ -39,7 +40,7 @@ type Turn struct {
 // Propose takes a consumer's report: hard checks, guardian, and for an ALLOW the
 // one permit (H-132). A malformed report stores nothing.
 func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, error) {
-	report, err := run.ParseReport(body)
+	report, err := propose.ParseReport(body)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (g *Gateway) turn(ctx context.Context, a *attempt, seen *run.Observed) (*Tu
 	}
 	out := &Turn{TurnID: s.Decision.TurnID, Decision: *decision}
 	if p := s.Permit; p != nil {
-		if entry := run.EntryByID(seen.Catalog, p.EntryID); entry != nil {
+		if entry := propose.EntryByID(seen.Catalog, p.EntryID); entry != nil {
 			out.Permit = &Permit{p.ID, g.Keys.StepPermitToken(s.ID, p.ID), p.ExpiresAt, entry.Action()}
 		}
 	}

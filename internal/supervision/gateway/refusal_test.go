@@ -12,6 +12,7 @@ import (
 
 	"countersign/internal/authority"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -305,25 +306,25 @@ func TestPermitOutstandingControl(t *testing.T) {
 func TestReportDecisions(t *testing.T) {
 	cases := []struct {
 		name, entry, want, status string
-		edit                      func(*run.Report)
+		edit                      func(*propose.Report)
 		move                      time.Duration
 	}{
-		{"selection of nothing", "merchant.catalog", authority.InvalidSelection, run.StatusReady, func(r *run.Report) { r.SelectedCandidateID = "candidate-2" }, 0},
-		{"no evidence", "merchant.catalog", authority.MissingEvidence, run.StatusReady, func(r *run.Report) { r.Justification.EvidenceRefs = []string{} }, 0},
+		{"selection of nothing", "merchant.catalog", authority.InvalidSelection, run.StatusReady, func(r *propose.Report) { r.SelectedCandidateID = "candidate-2" }, 0},
+		{"no evidence", "merchant.catalog", authority.MissingEvidence, run.StatusReady, func(r *propose.Report) { r.Justification.EvidenceRefs = []string{} }, 0},
 		{"old observation", "merchant.catalog", authority.StaleState, run.StatusReady, nil, 61 * time.Second},
-		{"foreign target", "merchant.catalog", authority.StaleTarget, run.StatusReady, func(r *run.Report) { r.Candidates[0].Action.TargetRef = "tgt_AAAA" }, 0},
-		{"unlisted operation", "merchant.catalog", authority.ForbiddenOperation, run.StatusPaused, func(r *run.Report) { r.Candidates[0].Action.OperationID = "merchant.refund" }, 0},
+		{"foreign target", "merchant.catalog", authority.StaleTarget, run.StatusReady, func(r *propose.Report) { r.Candidates[0].Action.TargetRef = "tgt_AAAA" }, 0},
+		{"unlisted operation", "merchant.catalog", authority.ForbiddenOperation, run.StatusPaused, func(r *propose.Report) { r.Candidates[0].Action.OperationID = "merchant.refund" }, 0},
 		{"look-alike product", "add:fieldworks-keyboard:1", authority.ForbiddenOperation, run.StatusPaused, nil, 0},
 		{"two instead of one", "add:fieldwork-keyboard:2", authority.ForbiddenOperation, run.StatusPaused, nil, 0},
-		{"altered argument", "add:fieldwork-keyboard:1", authority.ArgumentMismatch, run.StatusPaused, func(r *run.Report) {
+		{"altered argument", "add:fieldwork-keyboard:1", authority.ArgumentMismatch, run.StatusPaused, func(r *propose.Report) {
 			r.Candidates[0].Action.Args = []byte(`{"productId":"fieldwork-keyboard","quantity":2}`)
 		}, 0},
-		{"url that is not listed", "merchant.catalog", authority.ArgumentMismatch, run.StatusPaused, func(r *run.Report) {
+		{"url that is not listed", "merchant.catalog", authority.ArgumentMismatch, run.StatusPaused, func(r *propose.Report) {
 			u := "http://elsewhere.example/"
 			r.Candidates[0].Action.URL = &u
 		}, 0},
-		{"field disclosed in secret", "add:fieldwork-keyboard:1", authority.EffectMismatch, run.StatusPaused, func(r *run.Report) { r.ExpectedEffect.DisclosedFields = []string{} }, 0},
-		{"proposal that is none", "merchant.catalog", authority.EffectMismatch, run.StatusPaused, func(r *run.Report) {
+		{"field disclosed in secret", "add:fieldwork-keyboard:1", authority.EffectMismatch, run.StatusPaused, func(r *propose.Report) { r.ExpectedEffect.DisclosedFields = []string{} }, 0},
+		{"proposal that is none", "merchant.catalog", authority.EffectMismatch, run.StatusPaused, func(r *propose.Report) {
 			id := "0192f0c1-2b3c-7d4e-8f50-616263646566"
 			r.ExpectedEffect.TransactionProposalID = &id
 		}, 0},
@@ -334,7 +335,7 @@ func TestReportDecisions(t *testing.T) {
 		for _, c := range cases {
 			id := h.create(run.TargetLocal)
 			o, entry := h.entry(id, c.entry)
-			edits := []func(*run.Report){}
+			edits := []func(*propose.Report){}
 			if c.edit != nil {
 				edits = append(edits, c.edit)
 			}
@@ -404,7 +405,7 @@ func TestTenthRetryPauses(t *testing.T) {
 		id := h.create(run.TargetLocal)
 		for n := 1; n <= 10; n++ {
 			o, entry := h.entry(id, "merchant.catalog")
-			turn, err := h.Propose(t.Context(), id, report(o, entry, func(r *run.Report) { r.Justification.EvidenceRefs = []string{} }))
+			turn, err := h.Propose(t.Context(), id, report(o, entry, func(r *propose.Report) { r.Justification.EvidenceRefs = []string{} }))
 			must(t, err)
 			if turn.Decision.ReasonCode != authority.MissingEvidence {
 				t.Fatalf("%d: %+v", n, turn.Decision)
@@ -457,7 +458,7 @@ func TestMalformedReport(t *testing.T) {
 func TestRefusalsAreBounded(t *testing.T) {
 	h := newHouse(t, engines[0])
 	id := h.create(run.TargetLocal)
-	r := gateway.OperateRequest{RunID: id, Key: "key-without-any-permit", Body: body(run.Action{Kind: "service", OperationID: "x", TargetRef: "t", Args: []byte("{}")})}
+	r := gateway.OperateRequest{RunID: id, Key: "key-without-any-permit", Body: body(propose.Action{Kind: "service", OperationID: "x", TargetRef: "t", Args: []byte("{}")})}
 	for range 103 {
 		if _, err := h.Operate(t.Context(), r); reason(err) != authority.PermitRequired {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
@@ -116,7 +117,7 @@ func (g *Gateway) List(ctx context.Context, before string, limit int) ([]*View, 
 type Capabilities struct {
 	State    *run.State
 	Position string
-	Catalog  []run.Entry
+	Catalog  []propose.Entry
 }
 
 // Capabilities returns grants, terms, workflow and the newest catalog.

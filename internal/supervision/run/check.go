@@ -7,6 +7,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
 )
 
 // MaxObservationAge is how old an observation may be at check 4 for a direct
@@ -33,23 +34,33 @@ type Finding struct {
 type Review struct {
 	Findings []Finding
 	Reason   string
-	Entry    *Entry           // the catalog's entry that the target names, or nil
+	Entry    *propose.Entry   // the catalog's entry that the target names, or nil
 	Grant    *authority.Grant // the grant that covers the operation, or nil
 }
 
 // claim is the part of a report that the hard checks read.
 type claim struct {
-	selected     *Action // nil when the selection is invalid
+	selected     *propose.Action // nil when the selection is invalid
 	evidenceRefs []string
-	expected     ExpectedEffect
+	expected     propose.ExpectedEffect
 }
 
-func claimOf(r *Report) claim {
+func claimOf(r *propose.Report) claim {
 	c := claim{evidenceRefs: r.Justification.EvidenceRefs, expected: r.ExpectedEffect}
 	if s := r.Selected(); s != nil {
 		c.selected = &s.Action
 	}
 	return c
+}
+
+// claimOfReported gives the hard checks the same material that the report gave them.
+func claimOfReported(r *propose.Reported) claim {
+	shape := propose.Report{SelectedCandidateID: r.SelectedCandidateID}
+	for _, c := range r.Candidates {
+		shape.Candidates = append(shape.Candidates, propose.Candidate{ID: c.ID, Action: c.Action, Disposition: c.Disposition})
+	}
+	shape.Justification.EvidenceRefs, shape.ExpectedEffect = r.Justification.EvidenceRefs, r.ExpectedEffect
+	return claimOf(&shape)
 }
 
 // check names a hard check of G-09. ask returns "" when it passes, skip when
@@ -80,24 +91,24 @@ var checks = []check{
 // reviewing is one application of the hard checks.
 type reviewing struct {
 	s       *State
-	catalog []Entry
+	catalog []propose.Entry
 	claim   claim
 	now     evidence.Time
-	entry   *Entry
+	entry   *propose.Entry
 	granted *authority.Grant
 }
 
 // Check applies hard checks 2 to 11 to a report. The catalog is that of the
 // run's newest observation. Doors switches checks off by number and is nil
 // outside tests.
-func Check(s *State, catalog []Entry, r *Report, now evidence.Time, doors ...int64) Review {
+func Check(s *State, catalog []propose.Entry, r *propose.Report, now evidence.Time, doors ...int64) Review {
 	return review(s, catalog, claimOf(r), now, doors)
 }
 
-func review(s *State, catalog []Entry, c claim, now evidence.Time, doors []int64) Review {
+func review(s *State, catalog []propose.Entry, c claim, now evidence.Time, doors []int64) Review {
 	x := &reviewing{s: s, catalog: catalog, claim: c, now: now}
 	if a := c.selected; a != nil {
-		x.entry = findEntry(catalog, func(e *Entry) bool { return e.TargetRef == a.TargetRef })
+		x.entry = propose.FindEntry(catalog, func(e *propose.Entry) bool { return e.TargetRef == a.TargetRef })
 		x.granted = s.grantFor(a.OperationID)
 	}
 	out := Review{Findings: make([]Finding, 0, len(checks))}
@@ -158,7 +169,7 @@ func (x *reviewing) operation() string {
 	if a == nil {
 		return skip
 	}
-	listed := findEntry(x.catalog, func(e *Entry) bool { return e.OperationID == a.OperationID })
+	listed := propose.FindEntry(x.catalog, func(e *propose.Entry) bool { return e.OperationID == a.OperationID })
 	if listed == nil || x.granted == nil {
 		return authority.ForbiddenOperation
 	}
@@ -211,7 +222,7 @@ func (x *reviewing) proposal() string {
 	if (named == nil) != (offered == nil) || named != nil && *named != *offered {
 		return authority.EffectMismatch
 	}
-	commits := x.entry.Effect.Class == ClassCommit
+	commits := x.entry.Effect.Class == propose.ClassCommit
 	if commits != (named != nil) || commits && !x.prepared(*named) {
 		return authority.EffectMismatch
 	}
@@ -231,14 +242,14 @@ func (x *reviewing) budget() string {
 	switch {
 	case x.entry == nil || x.granted == nil:
 		return skip
-	case !x.s.Budget.Fits(x.entry.Fit()) || !grantFits(x.granted, x.s.Budget, x.entry.Fit()):
+	case !x.s.Budget.Fits(x.entry.Fit()) || !GrantFits(x.granted, x.s.Budget, x.entry.Fit()):
 		return authority.BudgetExceeded
 	}
 	return ""
 }
 
-// grantFits holds the grant's own total against what is spent and reserved.
-func grantFits(g *authority.Grant, b authority.Budget, amount money.Cents) bool {
+// GrantFits holds the grant's own total against what is spent and reserved.
+func GrantFits(g *authority.Grant, b authority.Budget, amount money.Cents) bool {
 	b.Limit = min(b.Limit, g.MaxTotalCents)
 	return b.Fits(amount)
 }

@@ -1,4 +1,4 @@
-package run
+package run_test
 
 import (
 	"encoding/json"
@@ -13,27 +13,31 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // reviewed is the material of one application of the hard checks.
 type reviewed struct {
-	s       *State
-	catalog []Entry
-	r       *Report
+	s       *run.State
+	catalog []propose.Entry
+	r       *propose.Report
 	now     evidence.Time
 }
 
-func (x *reviewed) check(doors ...int64) Review { return Check(x.s, x.catalog, x.r, x.now, doors...) }
+func (x *reviewed) check(doors ...int64) run.Review {
+	return run.Check(x.s, x.catalog, x.r, x.now, doors...)
+}
 
-func (x *reviewed) entry(id string) *Entry { return EntryByID(x.catalog, id) }
+func (x *reviewed) entry(id string) *propose.Entry { return propose.EntryByID(x.catalog, id) }
 
-func (x *reviewed) action() *Action { return &x.r.Candidates[0].Action }
+func (x *reviewed) action() *propose.Action { return &x.r.Candidates[0].Action }
 
 func (x *reviewed) grant() *authority.Grant { return &x.s.Grants[0] }
 
 // about returns a maker of faultless material on an entry, new at each call.
 func about(t *testing.T, id string) func() *reviewed {
-	w := before(TargetLocal, id)(t)
+	w := before(run.TargetLocal, id)(t)
 	return func() *reviewed {
 		x := &reviewed{s: w.read(), now: w.now}
 		if err := canon.Unmarshal(canon.MustMarshal(w.catalog), &x.catalog); err != nil {
@@ -45,10 +49,10 @@ func about(t *testing.T, id string) func() *reviewed {
 }
 
 // failures lists the failed checks with their codes.
-func failures(r Review) map[int64]string {
+func failures(r run.Review) map[int64]string {
 	failed := map[int64]string{}
 	for _, f := range r.Findings {
-		if f.Result == CheckFailed {
+		if f.Result == run.CheckFailed {
 			failed[f.Check] = f.Code
 		}
 	}
@@ -66,7 +70,7 @@ var breaks = map[int64]struct {
 	4:  {authority.StaleState, func(x *reviewed) { x.now = x.now.Add(61 * time.Second) }},
 	5:  {authority.StaleTarget, func(x *reviewed) { x.action().TargetRef = "tgt_foreign" }},
 	6:  {authority.ForbiddenOperation, func(x *reviewed) { x.grant().Constraints[0].Value = "addr_office" }},
-	7:  {authority.GrantExhausted, func(x *reviewed) { x.s.use(x.grant().ID, "shop.submit", 1) }},
+	7:  {authority.GrantExhausted, func(x *reviewed) { x.s.Use(x.grant().ID, "shop.submit", 1) }},
 	8:  {authority.ArgumentMismatch, func(x *reviewed) { x.action().Args = json.RawMessage(`{"amountCents":"13701"}`) }},
 	9:  {authority.EffectMismatch, func(x *reviewed) { x.r.ExpectedEffect.DisclosedFields = []string{"addressRef"} }},
 	10: {authority.EffectMismatch, func(x *reviewed) { x.r.ExpectedEffect.TransactionProposalID = nil }},
@@ -82,7 +86,7 @@ func TestEachHardCheck(t *testing.T) {
 	}
 	names := map[int64]string{2: "selection", 3: "evidence", 4: "state", 5: "target", 6: "operation", 7: "grant", 8: "arguments", 9: "effect", 10: "proposal", 11: "budget"}
 	for i, f := range good().check().Findings {
-		if f.Check != int64(i+2) || f.Name != names[f.Check] || f.Result != CheckPassed || f.Code != "" {
+		if f.Check != int64(i+2) || f.Name != names[f.Check] || f.Result != run.CheckPassed || f.Code != "" {
 			t.Errorf("finding %d is %+v", i, f)
 		}
 	}
@@ -153,14 +157,14 @@ func TestSkipped(t *testing.T) {
 		var skipped []int64
 		r := x.check()
 		for _, f := range r.Findings {
-			if f.Result == CheckSkipped {
+			if f.Result == run.CheckSkipped {
 				skipped = append(skipped, f.Check)
 			}
 		}
 		if !slices.Equal(skipped, c.want) {
 			t.Errorf("check %d failed: skipped %v, want %v", c.number, skipped, c.want)
 		}
-		written := newChecked(x.s, "turn", r)
+		written := run.NewChecked(x.s, "turn", r)
 		if hasDigest := written.EffectDigest != nil && written.ActionDigest != nil; hasDigest != (c.number == 6) {
 			t.Errorf("check %d failed: digests %v, %v", c.number, written.EffectDigest, written.ActionDigest)
 		}
@@ -181,13 +185,13 @@ func TestHardChecks(t *testing.T) {
 		with        func(*reviewed)
 		want        string // "" passes
 	}{
-		{"submit", "a rejected alternative", 2, func(x *reviewed) { twin(x, dispositionRejected); x.r.Candidates[1].ID = "b" }, ""},
-		{"submit", "a second proposed candidate", 2, func(x *reviewed) { twin(x, dispositionProposed); x.r.Candidates[1].ID = "b" }, ""},
-		{"submit", "selected is rejected", 2, func(x *reviewed) { x.r.Candidates[0].Disposition = dispositionRejected }, authority.InvalidSelection},
-		{"submit", "an id twice", 2, func(x *reviewed) { twin(x, dispositionRejected) }, authority.InvalidSelection},
+		{"submit", "a rejected alternative", 2, func(x *reviewed) { twin(x, propose.DispositionRejected); x.r.Candidates[1].ID = "b" }, ""},
+		{"submit", "a second proposed candidate", 2, func(x *reviewed) { twin(x, propose.DispositionProposed); x.r.Candidates[1].ID = "b" }, ""},
+		{"submit", "selected is rejected", 2, func(x *reviewed) { x.r.Candidates[0].Disposition = propose.DispositionRejected }, authority.InvalidSelection},
+		{"submit", "an id twice", 2, func(x *reviewed) { twin(x, propose.DispositionRejected) }, authority.InvalidSelection},
 		{"submit", "another id twice", 2, func(x *reviewed) {
-			twin(x, dispositionRejected)
-			twin(x, dispositionRejected)
+			twin(x, propose.DispositionRejected)
+			twin(x, propose.DispositionRejected)
 			x.r.Candidates[1].ID, x.r.Candidates[2].ID = "b", "b"
 		}, authority.InvalidSelection},
 		{"submit", "no candidate", 2, func(x *reviewed) { x.r.Candidates = nil }, authority.InvalidSelection},
@@ -227,10 +231,10 @@ func TestHardChecks(t *testing.T) {
 		{"item", "grant just not expired", 7, func(x *reviewed) { x.grant().ExpiresAt = x.now + 1 }, ""},
 		{"item", "grant ends now", 7, func(x *reviewed) { x.grant().ExpiresAt = x.now }, authority.GrantExpired},
 		{"item", "grant ended", 7, func(x *reviewed) { x.grant().ExpiresAt = x.now - 1 }, authority.GrantExpired},
-		{"submit", "one use left", 7, func(x *reviewed) { x.grant().MaxUses["shop.submit"] = 2; x.s.use(x.grant().ID, "shop.submit", 1) }, ""},
-		{"submit", "used up", 7, func(x *reviewed) { x.grant().MaxUses["shop.submit"] = 2; x.s.use(x.grant().ID, "shop.submit", 2) }, authority.GrantExhausted},
-		{"submit", "more than used up", 7, func(x *reviewed) { x.grant().MaxUses["shop.submit"] = 2; x.s.use(x.grant().ID, "shop.submit", 3) }, authority.GrantExhausted},
-		{"item", "not counted", 7, func(x *reviewed) { x.s.use(x.grant().ID, "shop.item", 1000) }, ""},
+		{"submit", "one use left", 7, func(x *reviewed) { x.grant().MaxUses["shop.submit"] = 2; x.s.Use(x.grant().ID, "shop.submit", 1) }, ""},
+		{"submit", "used up", 7, func(x *reviewed) { x.grant().MaxUses["shop.submit"] = 2; x.s.Use(x.grant().ID, "shop.submit", 2) }, authority.GrantExhausted},
+		{"submit", "more than used up", 7, func(x *reviewed) { x.grant().MaxUses["shop.submit"] = 2; x.s.Use(x.grant().ID, "shop.submit", 3) }, authority.GrantExhausted},
+		{"item", "not counted", 7, func(x *reviewed) { x.s.Use(x.grant().ID, "shop.item", 1000) }, ""},
 		{"submit", "expired before exhausted", 7, func(x *reviewed) { breaks[7].with(x); x.grant().ExpiresAt = x.now }, authority.GrantExpired},
 
 		{"item", "kind", 8, func(x *reviewed) { x.action().Kind = "click" }, authority.ArgumentMismatch},
@@ -306,22 +310,22 @@ func TestProposeStopsByCategory(t *testing.T) {
 		{"selection", breaks[2].with, "", authority.InvalidSelection},
 		{"evidence", breaks[3].with, "", authority.MissingEvidence},
 		{"target", breaks[5].with, "", authority.StaleTarget},
-		{"operation", func(x *reviewed) { x.action().OperationID = "shop.gift" }, CategoryClarification, authority.ForbiddenOperation},
-		{"arguments", breaks[8].with, CategoryClarification, authority.ArgumentMismatch},
-		{"effect", breaks[9].with, CategoryClarification, authority.EffectMismatch},
-		{"proposal", breaks[10].with, CategoryClarification, authority.EffectMismatch},
+		{"operation", func(x *reviewed) { x.action().OperationID = "shop.gift" }, run.CategoryClarification, authority.ForbiddenOperation},
+		{"arguments", breaks[8].with, run.CategoryClarification, authority.ArgumentMismatch},
+		{"effect", breaks[9].with, run.CategoryClarification, authority.EffectMismatch},
+		{"proposal", breaks[10].with, run.CategoryClarification, authority.EffectMismatch},
 	} {
-		w := before(TargetLocal, "submit")(t)
+		w := before(run.TargetLocal, "submit")(t)
 		x := &reviewed{s: w.read(), catalog: w.catalog, r: w.report("submit"), now: w.now}
 		c.with(x)
 		if reason := w.propose(x.r); reason != c.code {
 			t.Errorf("%s: %q, want %s", c.name, reason, c.code)
 		}
 		if c.category == "" {
-			w.status(StatusReady)
+			w.status(run.StatusReady)
 		} else {
-			w.status(StatusPaused)
-			w.stop(c.category, SourceHardPolicy, c.code, "clarify", "none")
+			w.status(run.StatusPaused)
+			w.stop(c.category, run.SourceHardPolicy, c.code, "clarify", "none")
 		}
 		if w.read().Permit != nil {
 			t.Errorf("%s: a permit", c.name)
@@ -330,14 +334,14 @@ func TestProposeStopsByCategory(t *testing.T) {
 	}
 	// The age is judged by the decision's own time.
 	for age, want := range map[time.Duration]string{60 * time.Second: "", 60*time.Second + time.Millisecond: authority.StaleState} {
-		w := begun(t, TargetLocal).after(age)
+		w := begun(t, run.TargetLocal).after(age)
 		if reason := w.propose(w.report("item")); reason != want {
 			t.Errorf("age %v: %q, want %q", age, reason, want)
 		}
 		w.verify()
 	}
 	// A commit that was used up stops the run for good; a budget that is too small for clarification.
-	w := blank(t, TargetLocal)
+	w := blank(t, run.TargetLocal)
 	request := w.request()
 	request.MaxUses = map[string]int64{"shop.item": 1}
 	w.create(request)
@@ -346,10 +350,10 @@ func TestProposeStopsByCategory(t *testing.T) {
 	if reason := w.propose(w.report("item")); reason != authority.GrantExhausted {
 		t.Errorf("%q, want GRANT_EXHAUSTED", reason)
 	}
-	w.stop(CategoryAuthority, SourceHardPolicy, authority.GrantExhausted, "none", "none")
+	w.stop(run.CategoryAuthority, run.SourceHardPolicy, authority.GrantExhausted, "none", "none")
 	w.verify()
 
-	w = blank(t, TargetLocal)
+	w = blank(t, run.TargetLocal)
 	request = w.request()
 	request.Budget.Limit--
 	w.create(request)
@@ -357,43 +361,43 @@ func TestProposeStopsByCategory(t *testing.T) {
 	if reason := w.propose(w.report("prepare")); reason != authority.BudgetExceeded {
 		t.Errorf("%q, want BUDGET_EXCEEDED", reason)
 	}
-	w.stop(CategoryClarification, SourceHardPolicy, authority.BudgetExceeded, "clarify", "none")
+	w.stop(run.CategoryClarification, run.SourceHardPolicy, authority.BudgetExceeded, "clarify", "none")
 	w.verify()
 }
 
 // TestDigests: changing any covered field changes a digest, and nothing else
 // does (design, section 3).
 func TestDigests(t *testing.T) {
-	base := func() *Entry {
+	base := func() *propose.Entry {
 		e := shop{Checkout: 1, Price: int64(price)}.catalog(pointer("p"))[2]
 		return &e
 	}
-	effect := func(e *Entry) string { return e.EffectDigest("shop", 7) }
-	action := func(e *Entry) string { return e.ActionDigest(effect(e), "o", 3) }
+	effect := func(e *propose.Entry) string { return e.EffectDigest("shop", 7) }
+	action := func(e *propose.Entry) string { return e.ActionDigest(effect(e), "o", 3) }
 	for _, c := range []struct {
 		name           string
-		change         func(*Entry)
+		change         func(*propose.Entry)
 		effect, action bool // changes
 	}{
-		{"nothing", func(*Entry) {}, false, false},
-		{"operation", func(e *Entry) { e.OperationID += "x" }, true, true},
-		{"args", func(e *Entry) { e.Args = json.RawMessage(`{"amountCents":"1"}`) }, true, true},
-		{"spelling of args", func(e *Entry) { e.Args = json.RawMessage(` {"amountCents" : "13700"}`) }, false, false},
-		{"url", func(e *Entry) { e.URL = pointer("") }, true, true},
-		{"value", func(e *Entry) { e.Value = pointer("") }, true, true},
-		{"destination", func(e *Entry) { e.Destination = pointer("addr_office") }, true, true},
-		{"no destination", func(e *Entry) { e.Destination = nil }, true, true},
-		{"amount", func(e *Entry) { e.Effect.AmountCents = pointer(money.Cents(1)) }, true, true},
-		{"no amount", func(e *Entry) { e.Effect.AmountCents = nil }, true, true},
-		{"currency", func(e *Entry) { e.Currency = pointer("EUR") }, true, true},
-		{"class", func(e *Entry) { e.Effect.Class = ClassRead }, true, true},
-		{"disclosed fields", func(e *Entry) { e.Effect.DisclosedFields = e.Effect.DisclosedFields[:1] }, true, true},
-		{"postconditions", func(e *Entry) { e.Effect.Postconditions = nil }, true, true},
-		{"proposal", func(e *Entry) { e.Effect.TransactionProposalID = pointer("q") }, true, true},
-		{"kind", func(e *Entry) { e.Kind = "click" }, false, true},
-		{"target", func(e *Entry) { e.TargetRef += "x" }, false, true},
-		{"label", func(e *Entry) { e.Label += "x" }, false, false},
-		{"transport", func(e *Entry) { e.Transport = "browser" }, false, false},
+		{"nothing", func(*propose.Entry) {}, false, false},
+		{"operation", func(e *propose.Entry) { e.OperationID += "x" }, true, true},
+		{"args", func(e *propose.Entry) { e.Args = json.RawMessage(`{"amountCents":"1"}`) }, true, true},
+		{"spelling of args", func(e *propose.Entry) { e.Args = json.RawMessage(` {"amountCents" : "13700"}`) }, false, false},
+		{"url", func(e *propose.Entry) { e.URL = pointer("") }, true, true},
+		{"value", func(e *propose.Entry) { e.Value = pointer("") }, true, true},
+		{"destination", func(e *propose.Entry) { e.Destination = pointer("addr_office") }, true, true},
+		{"no destination", func(e *propose.Entry) { e.Destination = nil }, true, true},
+		{"amount", func(e *propose.Entry) { e.Effect.AmountCents = pointer(money.Cents(1)) }, true, true},
+		{"no amount", func(e *propose.Entry) { e.Effect.AmountCents = nil }, true, true},
+		{"currency", func(e *propose.Entry) { e.Currency = pointer("EUR") }, true, true},
+		{"class", func(e *propose.Entry) { e.Effect.Class = propose.ClassRead }, true, true},
+		{"disclosed fields", func(e *propose.Entry) { e.Effect.DisclosedFields = e.Effect.DisclosedFields[:1] }, true, true},
+		{"postconditions", func(e *propose.Entry) { e.Effect.Postconditions = nil }, true, true},
+		{"proposal", func(e *propose.Entry) { e.Effect.TransactionProposalID = pointer("q") }, true, true},
+		{"kind", func(e *propose.Entry) { e.Kind = "click" }, false, true},
+		{"target", func(e *propose.Entry) { e.TargetRef += "x" }, false, true},
+		{"label", func(e *propose.Entry) { e.Label += "x" }, false, false},
+		{"transport", func(e *propose.Entry) { e.Transport = "browser" }, false, false},
 	} {
 		e := base()
 		c.change(e)
@@ -421,15 +425,15 @@ func TestDigests(t *testing.T) {
 // checks the same material, and its prose only as commitments.
 func TestReportedKeepsTheChecks(t *testing.T) {
 	r := about(t, "submit")().r
-	r.Candidates = append(r.Candidates, Candidate{ID: "b", Action: r.Candidates[0].Action, Purpose: "another way", Disposition: dispositionRejected, RejectionReason: pointer("not needed")})
+	r.Candidates = append(r.Candidates, propose.Candidate{ID: "b", Action: r.Candidates[0].Action, Purpose: "another way", Disposition: propose.DispositionRejected, RejectionReason: pointer("not needed")})
 	r.Uncertainties = []string{"none"}
 	texts := map[string]bool{}
-	reported := NewReported(r, func(s string) evidence.Commitment {
+	reported := propose.NewReported(r, func(s string) evidence.Commitment {
 		texts[s] = true
 		return evidence.NewText([evidence.SaltSize]byte{1}, s).Commit()
 	})
-	if !reflect.DeepEqual(reported.claim(), claimOf(r)) {
-		t.Errorf("claim %+v, want %+v", reported.claim(), claimOf(r))
+	if !reflect.DeepEqual(run.ClaimOfReported(&reported), run.ClaimOf(r)) {
+		t.Errorf("claim %+v, want %+v", run.ClaimOfReported(&reported), run.ClaimOf(r))
 	}
 	raw := string(canon.MustMarshal(reported))
 	for _, prose := range []string{r.GoalRestatement, r.Candidates[0].Purpose, "another way", "not needed", r.Justification.Summary, "none"} {

@@ -1,4 +1,4 @@
-package run
+package run_test
 
 import (
 	"slices"
@@ -10,21 +10,24 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // TestRefusedMutation: the store's signed refusal is a definite no-effect; the
 // run stops for a retry and everything held is given back (G-08, L-11).
 func TestRefusedMutation(t *testing.T) {
-	w := before(TargetHosted, "submit")(t)
+	w := before(run.TargetHosted, "submit")(t)
 	w.claim(w.permit("submit"))
 	w.budget(0, price)
 	n := len(w.events)
-	w.receive(ResultRefused)
+	w.receive(run.ResultRefused)
 	w.emitted(n, "hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied", "run.paused")
-	s := w.status(StatusPaused)
-	w.stop(CategoryRetry, SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
+	s := w.status(run.StatusPaused)
+	w.stop(run.CategoryRetry, run.SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
 	w.budget(0, 0)
-	if s.Used[s.Grants[0].ID]["shop.submit"] != 0 || s.Execution.State != ExecutionNotApplied || s.Committed || s.Outcome() != "paused:retry" {
+	if s.Used[s.Grants[0].ID]["shop.submit"] != 0 || s.Execution.State != run.ExecutionNotApplied || s.Committed || s.Outcome() != "paused:retry" {
 		t.Errorf("after a refusal %+v", s)
 	}
 	w.verify()
@@ -33,29 +36,29 @@ func TestRefusedMutation(t *testing.T) {
 // TestFailedRead is a definite no-effect and leaves the run ready, but not
 // without a fresh observation (design, section 4; H-046).
 func TestFailedRead(t *testing.T) {
-	for _, target := range []string{TargetLocal, TargetHosted} {
+	for _, target := range []string{run.TargetLocal, run.TargetHosted} {
 		w := begun(t, target)
 		x := w.claim(w.permit("item"))
 		n := len(w.events)
-		w.do(func(d *Deciding) {
+		w.do(func(d *decide.Deciding) {
 			if denial := d.NotApplied(x.ID, "read_failed"); denial != nil {
 				t.Fatal(denial)
 			}
 		})
 		w.emitted(n, "execution.not_applied", "run.resumed")
-		if s := w.status(StatusReady); s.Observation != nil || s.Lease != nil {
+		if s := w.status(run.StatusReady); s.Observation != nil || s.Lease != nil {
 			t.Errorf("%s: observation %+v, lease %+v", target, s.Observation, s.Lease)
 		}
-		w.observe().cycle("item").status(StatusReady)
+		w.observe().cycle("item").status(run.StatusReady)
 		w.verify()
 	}
 }
 
 // TestRefusedLocalMutation has no signed receipt and stops for a retry.
 func TestRefusedLocalMutation(t *testing.T) {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	p := w.permit("prepare")
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		if _, denial := d.Claim(w.use(d, p)); denial != nil {
 			t.Fatal(denial)
 		}
@@ -63,26 +66,26 @@ func TestRefusedLocalMutation(t *testing.T) {
 			t.Fatal(denial)
 		}
 	})
-	w.status(StatusPaused)
-	w.stop(CategoryRetry, SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
+	w.status(run.StatusPaused)
+	w.stop(run.CategoryRetry, run.SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
 	w.verify()
 }
 
 // TestUnconfirmed: a dispatch without a receipt is unknown; the reservation
 // stays and the run waits for reconciliation (H-146, H-147, G-08).
 func TestUnconfirmed(t *testing.T) {
-	w := before(TargetHosted, "submit")(t)
+	w := before(run.TargetHosted, "submit")(t)
 	p := w.permit("submit")
 	x := w.claim(p)
-	unconfirmed := func(d *Deciding) *authority.Denial { return d.Unconfirmed(x.ID, "timeout") }
+	unconfirmed := func(d *decide.Deciding) *authority.Denial { return d.Unconfirmed(x.ID, "timeout") }
 	n := len(w.events)
 	if reason := w.denied(unconfirmed); reason != "" {
 		t.Fatal(reason)
 	}
 	w.emitted(n, "execution.unconfirmed", "run.paused")
-	w.stop(CategoryReconciliation, SourceHosted, authority.DispatchUnconfirmed, "reconcile", "dispatched")
+	w.stop(run.CategoryReconciliation, run.SourceHosted, authority.DispatchUnconfirmed, "reconcile", "dispatched")
 	w.budget(0, price)
-	if s := w.status(StatusPaused); s.Outcome() != "unconfirmed_effect" {
+	if s := w.status(run.StatusPaused); s.Outcome() != "unconfirmed_effect" {
 		t.Errorf("outcome %s", s.Outcome())
 	}
 	n = len(w.events)
@@ -91,19 +94,21 @@ func TestUnconfirmed(t *testing.T) {
 	}
 	w.emitted(n)
 	// Nothing else is possible now.
-	if reason := w.denied(func(d *Deciding) *authority.Denial { return d.Void(x.ID, "unreachable", authority.HostedUnreachable) }); reason != authority.UnresolvedEffect {
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial {
+		return d.Void(x.ID, "unreachable", authority.HostedUnreachable)
+	}); reason != authority.UnresolvedEffect {
 		t.Errorf("void: %q", reason)
 	}
 	if reason := w.propose(reportOn(w.entry("item"), nil)); reason != authority.UnresolvedEffect {
 		t.Errorf("propose: %q", reason)
 	}
-	if reason := w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.UnresolvedEffect {
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.UnresolvedEffect {
 		t.Errorf("claim: %q", reason)
 	}
 	// A late receipt is recorded and settles the money; the stop stays.
-	w.receive(ResultApplied)
+	w.receive(run.ResultApplied)
 	w.budget(price, 0)
-	if s := w.status(StatusPaused); s.Outcome() != "paused:reconciliation" {
+	if s := w.status(run.StatusPaused); s.Outcome() != "paused:reconciliation" {
 		t.Errorf("outcome %s", s.Outcome())
 	}
 	w.verify()
@@ -111,11 +116,11 @@ func TestUnconfirmed(t *testing.T) {
 
 // TestLateRefusal after an unconfirmed dispatch gives back what was held.
 func TestLateRefusal(t *testing.T) {
-	w := before(TargetHosted, "submit")(t)
+	w := before(run.TargetHosted, "submit")(t)
 	x := w.claim(w.permit("submit"))
-	w.do(func(d *Deciding) { d.Unconfirmed(x.ID, "disconnected") })
+	w.do(func(d *decide.Deciding) { d.Unconfirmed(x.ID, "disconnected") })
 	n := len(w.events)
-	w.receive(ResultRefused)
+	w.receive(run.ResultRefused)
 	w.emitted(n, "hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied")
 	w.budget(0, 0)
 	w.verify()
@@ -125,29 +130,29 @@ func TestLateRefusal(t *testing.T) {
 // (L-3).
 func TestVoided(t *testing.T) {
 	for _, c := range []struct{ cause, reason, category, stop string }{
-		{"unreachable", authority.HostedUnreachable, CategoryConfiguration, authority.HostedUnreachable},
-		{"recheck", authority.Frozen, CategoryConfiguration, authority.Frozen},
-		{"recheck", authority.GrantExpired, CategoryAuthority, authority.GrantExpired},
-		{"late", authority.InProgress, CategoryRetry, authority.ExecutionNotApplied}, // a reason outside the table
+		{"unreachable", authority.HostedUnreachable, run.CategoryConfiguration, authority.HostedUnreachable},
+		{"recheck", authority.Frozen, run.CategoryConfiguration, authority.Frozen},
+		{"recheck", authority.GrantExpired, run.CategoryAuthority, authority.GrantExpired},
+		{"late", authority.InProgress, run.CategoryRetry, authority.ExecutionNotApplied}, // a reason outside the table
 	} {
-		w := before(TargetHosted, "submit")(t)
+		w := before(run.TargetHosted, "submit")(t)
 		x := w.claim(w.permit("submit"))
 		n := len(w.events)
-		w.do(func(d *Deciding) {
+		w.do(func(d *decide.Deciding) {
 			if denial := d.Void(x.ID, c.cause, c.reason); denial != nil {
 				t.Fatal(denial)
 			}
 		})
 		w.emitted(n, "execution.voided", "permit.voided", "run.paused")
 		recovery := "retry"
-		if c.category == CategoryAuthority {
+		if c.category == run.CategoryAuthority {
 			recovery = "none"
 		}
-		w.status(StatusPaused)
-		w.stop(c.category, SourceRuntime, c.stop, recovery, "none")
+		w.status(run.StatusPaused)
+		w.stop(c.category, run.SourceRuntime, c.stop, recovery, "none")
 		w.budget(0, 0)
 		s := w.read()
-		if s.Used[s.Grants[0].ID]["shop.submit"] != 0 || s.Execution.State != ExecutionVoided {
+		if s.Used[s.Grants[0].ID]["shop.submit"] != 0 || s.Execution.State != run.ExecutionVoided {
 			t.Errorf("after a void %+v", s.Execution)
 		}
 		w.verify()
@@ -156,16 +161,16 @@ func TestVoided(t *testing.T) {
 
 // TestMismatch: what was observed differs from what was promised.
 func TestMismatch(t *testing.T) {
-	w := before(TargetHosted, "submit")(t)
+	w := before(run.TargetHosted, "submit")(t)
 	w.claim(w.permit("submit"))
-	w.receive(ResultApplied)
+	w.receive(run.ResultApplied)
 	w.shop.Ordered = false // the store said applied and shows no order
 	n := len(w.events)
 	w.observe()
 	w.emitted(n, "execution.mismatch", "observation.recorded", "run.paused")
-	w.stop(CategoryReconciliation, SourceRuntime, authority.VerificationDiffers, "reconcile", "receipted")
+	w.stop(run.CategoryReconciliation, run.SourceRuntime, authority.VerificationDiffers, "reconcile", "receipted")
 	w.budget(price, 0)
-	if s := w.status(StatusPaused); s.Execution.State != ExecutionMismatch || s.Position() != "commit" {
+	if s := w.status(run.StatusPaused); s.Execution.State != run.ExecutionMismatch || s.Position() != "commit" {
 		t.Errorf("execution %s, position %s", s.Execution.State, s.Position())
 	}
 	w.verify()
@@ -174,23 +179,23 @@ func TestMismatch(t *testing.T) {
 // TestLeaseEnds in every state of an execution. At intent + 10 s the lease is
 // over; a holder that is gone ends it at once.
 func TestLeaseEnds(t *testing.T) {
-	receipt := func(w *world) { w.receive(ResultApplied) }
+	receipt := func(w *world) { w.receive(run.ResultApplied) }
 	none := func(*world) {}
-	revoke := func(w *world) { w.do(func(d *Deciding) { d.Revoke() }) }
+	revoke := func(w *world) { w.do(func(d *decide.Deciding) { d.Revoke() }) }
 	for _, c := range []struct {
 		name, target, entry string
 		then                func(*world)
 		emitted             []string
 		status, execution   string
 	}{
-		{"hosted dispatched", TargetHosted, "prepare", none, []string{"execution.unconfirmed", "run.paused"}, StatusPaused, ExecutionUnconfirmed},
-		{"hosted receipted", TargetHosted, "prepare", receipt, []string{"run.resumed"}, StatusReady, ExecutionReceipted},
-		{"hosted read", TargetHosted, "item", none, []string{"execution.not_applied", "run.resumed"}, StatusReady, ExecutionNotApplied},
-		{"local dispatched", TargetLocal, "prepare", none, []string{"execution.not_applied", "run.paused"}, StatusPaused, ExecutionNotApplied},
-		{"local read", TargetLocal, "item", none, []string{"execution.not_applied", "run.resumed"}, StatusReady, ExecutionNotApplied},
-		{"revoked while dispatched", TargetHosted, "prepare", revoke, []string{"execution.unconfirmed"}, StatusRevoked, ExecutionUnconfirmed},
-		{"revoked while a read is out", TargetHosted, "item", revoke, []string{"execution.not_applied"}, StatusRevoked, ExecutionNotApplied},
-		{"revoked, local", TargetLocal, "prepare", revoke, []string{"execution.not_applied"}, StatusRevoked, ExecutionNotApplied},
+		{"hosted dispatched", run.TargetHosted, "prepare", none, []string{"execution.unconfirmed", "run.paused"}, run.StatusPaused, run.ExecutionUnconfirmed},
+		{"hosted receipted", run.TargetHosted, "prepare", receipt, []string{"run.resumed"}, run.StatusReady, run.ExecutionReceipted},
+		{"hosted read", run.TargetHosted, "item", none, []string{"execution.not_applied", "run.resumed"}, run.StatusReady, run.ExecutionNotApplied},
+		{"local dispatched", run.TargetLocal, "prepare", none, []string{"execution.not_applied", "run.paused"}, run.StatusPaused, run.ExecutionNotApplied},
+		{"local read", run.TargetLocal, "item", none, []string{"execution.not_applied", "run.resumed"}, run.StatusReady, run.ExecutionNotApplied},
+		{"revoked while dispatched", run.TargetHosted, "prepare", revoke, []string{"execution.unconfirmed"}, run.StatusRevoked, run.ExecutionUnconfirmed},
+		{"revoked while a read is out", run.TargetHosted, "item", revoke, []string{"execution.not_applied"}, run.StatusRevoked, run.ExecutionNotApplied},
+		{"revoked, local", run.TargetLocal, "prepare", revoke, []string{"execution.not_applied"}, run.StatusRevoked, run.ExecutionNotApplied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			start := func() *world {
@@ -229,25 +234,25 @@ func TestLeaseEnds(t *testing.T) {
 // TestRevoke ends a run from every status, once; what was dispatched stays as it
 // is, and its receipt is recorded later (H-148, G-03).
 func TestRevoke(t *testing.T) {
-	revoke := func(d *Deciding) *authority.Denial { return d.Revoke() }
+	revoke := func(d *decide.Deciding) *authority.Denial { return d.Revoke() }
 	for _, c := range []struct {
 		name       string
 		world      func(*testing.T) *world
 		emitted    []string
 		dispatched string
 	}{
-		{"created", func(t *testing.T) *world { w := blank(t, TargetHosted); w.create(w.request()); return w }, []string{"grant.revoked", "run.revoked"}, "none"},
-		{"ready", func(t *testing.T) *world { return begun(t, TargetLocal) }, []string{"grant.revoked", "run.revoked"}, "none"},
-		{"permitted", func(t *testing.T) *world { w := begun(t, TargetLocal); w.permit("item"); return w }, []string{"permit.revoked", "grant.revoked", "run.revoked"}, "permitted"},
-		{"dispatched", func(t *testing.T) *world { w := begun(t, TargetHosted); w.claim(w.permit("prepare")); return w }, []string{"grant.revoked", "run.revoked"}, "dispatched"},
+		{"created", func(t *testing.T) *world { w := blank(t, run.TargetHosted); w.create(w.request()); return w }, []string{"grant.revoked", "run.revoked"}, "none"},
+		{"ready", func(t *testing.T) *world { return begun(t, run.TargetLocal) }, []string{"grant.revoked", "run.revoked"}, "none"},
+		{"permitted", func(t *testing.T) *world { w := begun(t, run.TargetLocal); w.permit("item"); return w }, []string{"permit.revoked", "grant.revoked", "run.revoked"}, "permitted"},
+		{"dispatched", func(t *testing.T) *world { w := begun(t, run.TargetHosted); w.claim(w.permit("prepare")); return w }, []string{"grant.revoked", "run.revoked"}, "dispatched"},
 		{"receipted", func(t *testing.T) *world {
-			w := begun(t, TargetHosted)
+			w := begun(t, run.TargetHosted)
 			w.claim(w.permit("prepare"))
-			w.receive(ResultApplied)
+			w.receive(run.ResultApplied)
 			return w
 		}, []string{"grant.revoked", "run.revoked"}, "receipted"},
 		{"paused", func(t *testing.T) *world {
-			w := begun(t, TargetLocal)
+			w := begun(t, run.TargetLocal)
 			w.judged("item", pauseFor(authority.GoalDrift))
 			return w
 		}, []string{"grant.revoked", "run.revoked"}, "none"},
@@ -259,8 +264,8 @@ func TestRevoke(t *testing.T) {
 				t.Fatal(reason)
 			}
 			w.emitted(n, c.emitted...)
-			s := w.status(StatusRevoked)
-			w.stop(CategoryTerminal, SourceOwner, authority.OwnerRevoked, "none", c.dispatched)
+			s := w.status(run.StatusRevoked)
+			w.stop(run.CategoryTerminal, run.SourceOwner, authority.OwnerRevoked, "none", c.dispatched)
 			if s.Permit != nil || s.Grants[0].Live(w.now) {
 				t.Error("authority is left after a revoke")
 			}
@@ -272,16 +277,16 @@ func TestRevoke(t *testing.T) {
 			w.verify()
 		})
 	}
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	p := w.permit("item")
-	w.do(func(d *Deciding) { d.Revoke() })
-	if f := w.fates[p.ID]; f.Fate != FateRevoked || f.Cause != CauseOwner {
+	w.do(func(d *decide.Deciding) { d.Revoke() })
+	if f := w.fates[p.ID]; f.Fate != decide.FateRevoked || f.Cause != run.CauseOwner {
 		t.Errorf("fate %+v", f)
 	}
-	if reason := w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.PermitRevoked {
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.PermitRevoked {
 		t.Errorf("the permit after the revoke: %q, want PERMIT_REVOKED", reason)
 	}
-	w = before(TargetLocal, "done")(t)
+	w = before(run.TargetLocal, "done")(t)
 	if reason := w.denied(revoke); reason != authority.RunNotReady {
 		t.Errorf("revoke after completion: %q", reason)
 	}
@@ -294,12 +299,12 @@ func TestReceiptAfterRevoke(t *testing.T) {
 		spent money.Cents
 		types []string
 	}{
-		ResultApplied: {price, []string{"hosted.receipt", "execution.receipt", "permit.consumed"}},
-		ResultRefused: {0, []string{"hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied"}},
+		run.ResultApplied: {price, []string{"hosted.receipt", "execution.receipt", "permit.consumed"}},
+		run.ResultRefused: {0, []string{"hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied"}},
 	} {
-		w := before(TargetHosted, "submit")(t)
+		w := before(run.TargetHosted, "submit")(t)
 		w.claim(w.permit("submit"))
-		w.do(func(d *Deciding) { d.Revoke() })
+		w.do(func(d *decide.Deciding) { d.Revoke() })
 		if s := w.read(); s.Lease == nil || s.Outcome() != "unconfirmed_effect" {
 			t.Errorf("revoked while dispatched: lease %+v, outcome %s", s.Lease, s.Outcome())
 		}
@@ -307,41 +312,43 @@ func TestReceiptAfterRevoke(t *testing.T) {
 		w.receive(result)
 		w.emitted(n, want.types...)
 		w.budget(want.spent, 0)
-		if s := w.status(StatusRevoked); s.Lease != nil || s.Outcome() != "revoked" || s.Stage != "done" {
+		if s := w.status(run.StatusRevoked); s.Lease != nil || s.Outcome() != "revoked" || s.Stage != "done" {
 			t.Errorf("lease %+v, outcome %s, stage %s", s.Lease, s.Outcome(), s.Stage)
 		}
 		w.verify()
 	}
-	w := begun(t, TargetHosted)
+	w := begun(t, run.TargetHosted)
 	x := w.claim(w.permit("prepare"))
-	w.do(func(d *Deciding) { d.Revoke() })
+	w.do(func(d *decide.Deciding) { d.Revoke() })
 	n := len(w.events)
-	w.do(func(d *Deciding) { d.Void(x.ID, "recheck", authority.OwnerRevoked) })
+	w.do(func(d *decide.Deciding) { d.Void(x.ID, "recheck", authority.OwnerRevoked) })
 	w.emitted(n, "execution.voided", "permit.voided")
 	w.verify()
 }
 
 // TestOutcomeIsRecordedOnce: an outcome needs its execution, and there is one.
 func TestOutcomeIsRecordedOnce(t *testing.T) {
-	w := begun(t, TargetHosted)
+	w := begun(t, run.TargetHosted)
 	x := w.claim(w.permit("prepare"))
-	outcomes := map[string]func(d *Deciding, id string) *authority.Denial{
-		"receive":     func(d *Deciding, id string) *authority.Denial { return d.Receive(id, Outcome{}) },
-		"not applied": func(d *Deciding, id string) *authority.Denial { return d.NotApplied(id, "refused") },
-		"unconfirmed": func(d *Deciding, id string) *authority.Denial { return d.Unconfirmed(id, "timeout") },
-		"void":        func(d *Deciding, id string) *authority.Denial { return d.Void(id, "late", authority.HostedUnreachable) },
+	outcomes := map[string]func(d *decide.Deciding, id string) *authority.Denial{
+		"receive":     func(d *decide.Deciding, id string) *authority.Denial { return d.Receive(id, decide.Outcome{}) },
+		"not applied": func(d *decide.Deciding, id string) *authority.Denial { return d.NotApplied(id, "refused") },
+		"unconfirmed": func(d *decide.Deciding, id string) *authority.Denial { return d.Unconfirmed(id, "timeout") },
+		"void": func(d *decide.Deciding, id string) *authority.Denial {
+			return d.Void(id, "late", authority.HostedUnreachable)
+		},
 	}
 	for name, ask := range outcomes {
-		if reason := w.denied(func(d *Deciding) *authority.Denial { return ask(d, x.PermitID) }); reason != authority.NotFound {
+		if reason := w.denied(func(d *decide.Deciding) *authority.Denial { return ask(d, x.PermitID) }); reason != authority.NotFound {
 			t.Errorf("%s of another execution: %q", name, reason)
 		}
-		if reason := begun(t, TargetLocal).denied(func(d *Deciding) *authority.Denial { return ask(d, x.ID) }); reason != authority.NotFound {
+		if reason := begun(t, run.TargetLocal).denied(func(d *decide.Deciding) *authority.Denial { return ask(d, x.ID) }); reason != authority.NotFound {
 			t.Errorf("%s without an execution: %q", name, reason)
 		}
 	}
-	w.receive(ResultApplied)
+	w.receive(run.ResultApplied)
 	for name, ask := range outcomes {
-		if reason := w.denied(func(d *Deciding) *authority.Denial { return ask(d, x.ID) }); reason != authority.InProgress {
+		if reason := w.denied(func(d *decide.Deciding) *authority.Denial { return ask(d, x.ID) }); reason != authority.InProgress {
 			t.Errorf("%s after the receipt: %q", name, reason)
 		}
 	}
@@ -352,39 +359,39 @@ func TestOutcomeIsRecordedOnce(t *testing.T) {
 // consumer may try again; TERMINATE ends the run (H-074 to H-077, G-04, G-10).
 func TestGuardian(t *testing.T) {
 	for _, reason := range []string{authority.AmbiguousGoal, authority.IrrelevantAction, authority.GoalDrift, authority.InjectionSuspected, authority.Unsafe} {
-		w := begun(t, TargetLocal)
+		w := begun(t, run.TargetLocal)
 		n := len(w.events)
 		if w.judged("item", pauseFor(reason)) != nil {
 			t.Fatal("a PAUSE gave a permit")
 		}
 		w.emitted(n, "turn.proposed", "policy.checked", "guardian.decided", "run.paused")
-		w.status(StatusPaused)
-		w.stop(CategoryClarification, SourceGuardian, reason, "clarify", "none")
+		w.status(run.StatusPaused)
+		w.stop(run.CategoryClarification, run.SourceGuardian, reason, "clarify", "none")
 		w.verify()
 	}
 	for reason, source := range map[string]string{
-		authority.MissingEvidence: SourceGuardian, authority.GuardianMalformed: SourceRuntime, authority.ProviderTimeout: SourceProvider, authority.ProviderError: SourceProvider,
+		authority.MissingEvidence: run.SourceGuardian, authority.GuardianMalformed: run.SourceRuntime, authority.ProviderTimeout: run.SourceProvider, authority.ProviderError: run.SourceProvider,
 	} {
-		w := begun(t, TargetLocal)
+		w := begun(t, run.TargetLocal)
 		for range 9 {
 			w.judged("item", pauseFor(reason))
-			w.status(StatusReady)
+			w.status(run.StatusReady)
 		}
 		w.judged("item", pauseFor(reason))
-		w.status(StatusPaused)
-		w.stop(CategoryRetry, source, reason, "retry", "none")
+		w.status(run.StatusPaused)
+		w.stop(run.CategoryRetry, source, reason, "retry", "none")
 		w.verify()
 	}
 
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	n := len(w.events)
 	if w.judged("item", terminate) != nil {
 		t.Fatal("a TERMINATE gave a permit")
 	}
 	w.emitted(n, "turn.proposed", "policy.checked", "guardian.decided", "grant.revoked", "run.terminated")
-	w.status(StatusTerminated)
-	w.stop(CategoryTerminal, SourceGuardian, authority.GuardianTerminated, "none", "none")
-	if reason := w.denied(func(d *Deciding) *authority.Denial { return d.Revoke() }); reason != authority.RunNotReady {
+	w.status(run.StatusTerminated)
+	w.stop(run.CategoryTerminal, run.SourceGuardian, authority.GuardianTerminated, "none", "none")
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { return d.Revoke() }); reason != authority.RunNotReady {
 		t.Errorf("revoke after a TERMINATE: %q", reason)
 	}
 	w.verify()
@@ -392,42 +399,42 @@ func TestGuardian(t *testing.T) {
 
 // TestGuardianAnswersThatAreNone count as malformed, never as ALLOW.
 func TestGuardianAnswersThatAreNone(t *testing.T) {
-	for _, v := range []Verdict{
-		{Decision: Allow, ReasonCode: authority.Unsafe}, {Decision: Allow}, {Decision: Pause, ReasonCode: authority.Relevant},
-		{Decision: Pause, ReasonCode: authority.OwnerRevoked}, {Decision: "allow", ReasonCode: authority.Relevant}, {},
+	for _, v := range []decide.Verdict{
+		{Decision: run.Allow, ReasonCode: authority.Unsafe}, {Decision: run.Allow}, {Decision: run.Pause, ReasonCode: authority.Relevant},
+		{Decision: run.Pause, ReasonCode: authority.OwnerRevoked}, {Decision: "allow", ReasonCode: authority.Relevant}, {},
 	} {
-		w := begun(t, TargetLocal)
+		w := begun(t, run.TargetLocal)
 		if w.judged("item", v) != nil {
 			t.Errorf("%+v gave a permit", v)
 		}
-		d := w.status(StatusReady).Decision
-		if d.Verdict != Pause || d.ReasonCode != authority.GuardianMalformed || d.Provenance != ByRuntime {
+		d := w.status(run.StatusReady).Decision
+		if d.Verdict != run.Pause || d.ReasonCode != authority.GuardianMalformed || d.Provenance != run.ByRuntime {
 			t.Errorf("%+v was decided as %+v", v, d)
 		}
 		w.verify()
 	}
-	w := begun(t, TargetLocal)
-	w.judged("item", Verdict{Decision: Terminate})
-	w.status(StatusTerminated)
+	w := begun(t, run.TargetLocal)
+	w.judged("item", decide.Verdict{Decision: run.Terminate})
+	w.status(run.StatusTerminated)
 }
 
 // TestDecisionIsKept for GET /decision, with its texts.
 func TestDecisionIsKept(t *testing.T) {
-	w := begun(t, TargetLocal)
-	w.judged("item", Verdict{Decision: Pause, ReasonCode: authority.AmbiguousGoal, Explanation: "Which one?", ClarificationRequest: pointer("Which keyboard?"), Provenance: ByReplay})
+	w := begun(t, run.TargetLocal)
+	w.judged("item", decide.Verdict{Decision: run.Pause, ReasonCode: authority.AmbiguousGoal, Explanation: "Which one?", ClarificationRequest: pointer("Which keyboard?"), Provenance: run.ByReplay})
 	d := w.read().Decision
 	texts := map[string]string{}
 	for _, text := range w.texts {
 		texts[text.Commitment] = text.Text
 	}
-	if d.Verdict != Pause || d.TurnID != w.read().Turn.ID || texts[d.Explanation.Text] != "Which one?" || texts[d.ClarificationRequest.Text] != "Which keyboard?" {
+	if d.Verdict != run.Pause || d.TurnID != w.read().Turn.ID || texts[d.Explanation.Text] != "Which one?" || texts[d.ClarificationRequest.Text] != "Which keyboard?" {
 		t.Errorf("decision %+v", d)
 	}
-	w = begun(t, TargetLocal)
+	w = begun(t, run.TargetLocal)
 	bad := w.report("item")
 	bad.ExpectedEffect.OperationID = "shop.order"
 	w.propose(bad)
-	if d := w.read().Decision; d.Verdict != Pause || d.ReasonCode != authority.EffectMismatch || d.Provenance != ByHardPolicy || d.Explanation != nil {
+	if d := w.read().Decision; d.Verdict != run.Pause || d.ReasonCode != authority.EffectMismatch || d.Provenance != run.ByHardPolicy || d.Explanation != nil {
 		t.Errorf("decision %+v", d)
 	}
 }
@@ -435,13 +442,13 @@ func TestDecisionIsKept(t *testing.T) {
 // TestRetryStreak: the tenth retry-category decision in a row pauses a direct
 // run, and anything else begins the row anew (G-04).
 func TestRetryStreak(t *testing.T) {
-	w := begun(t, TargetLocal)
-	stale := func() *Report { r := w.report("item"); r.Justification.EvidenceRefs = nil; return r }
+	w := begun(t, run.TargetLocal)
+	stale := func() *propose.Report { r := w.report("item"); r.Justification.EvidenceRefs = nil; return r }
 	for i := 1; i <= 9; i++ {
 		if reason := w.propose(stale()); reason != authority.MissingEvidence {
 			t.Fatal(reason)
 		}
-		if s := w.status(StatusReady); s.RetryStreak != int64(i) {
+		if s := w.status(run.StatusReady); s.RetryStreak != int64(i) {
 			t.Errorf("streak %d, want %d", s.RetryStreak, i)
 		}
 	}
@@ -453,11 +460,11 @@ func TestRetryStreak(t *testing.T) {
 	for range 9 {
 		w.propose(stale())
 	}
-	w.status(StatusReady)
+	w.status(run.StatusReady)
 	n := len(w.events)
 	w.propose(stale())
 	w.emitted(n, "turn.proposed", "policy.checked", "run.paused")
-	w.stop(CategoryRetry, SourceHardPolicy, authority.MissingEvidence, "retry", "none")
+	w.stop(run.CategoryRetry, run.SourceHardPolicy, authority.MissingEvidence, "retry", "none")
 	if reason := w.propose(stale()); reason != authority.RunNotReady {
 		t.Errorf("the eleventh: %q", reason)
 	}
@@ -466,24 +473,24 @@ func TestRetryStreak(t *testing.T) {
 
 // TestPermitLife: 30 s, never longer than the grant, and over at its end.
 func TestPermitLife(t *testing.T) {
-	claim := func(w *world, p *Permit) string {
-		return w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial })
+	claim := func(w *world, p *run.Permit) string {
+		return w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial })
 	}
 	for _, c := range []struct {
 		after time.Duration
 		want  string
 	}{{30*time.Second - time.Millisecond, ""}, {30 * time.Second, authority.PermitExpired}, {30*time.Second + time.Millisecond, authority.PermitExpired}} {
-		w := begun(t, TargetLocal)
+		w := begun(t, run.TargetLocal)
 		p := w.permit("item")
 		w.after(c.after)
 		if got := claim(w, p); got != c.want {
 			t.Errorf("after %v: %q, want %q", c.after, got, c.want)
 		}
 		if c.want != "" {
-			if s := w.status(StatusReady); s.Permit != nil { // an unclaimed permit that expires leaves a direct run ready (L-11)
+			if s := w.status(run.StatusReady); s.Permit != nil { // an unclaimed permit that expires leaves a direct run ready (L-11)
 				t.Errorf("permit %+v", s.Permit)
 			}
-			if f := w.fates[p.ID]; f.Fate != FateExpired {
+			if f := w.fates[p.ID]; f.Fate != decide.FateExpired {
 				t.Errorf("fate %+v", f)
 			}
 			if got := claim(w, p); got != authority.PermitExpired {
@@ -496,7 +503,7 @@ func TestPermitLife(t *testing.T) {
 	for _, c := range []struct{ left, want time.Duration }{
 		{30*time.Second - time.Millisecond, 30*time.Second - time.Millisecond}, {30 * time.Second, 30 * time.Second}, {30*time.Second + time.Millisecond, 30 * time.Second},
 	} {
-		w := begun(t, TargetLocal)
+		w := begun(t, run.TargetLocal)
 		w.after(60*time.Minute - c.left).observe()
 		if p := w.permit("item"); p.ExpiresAt != w.now.Add(c.want) {
 			t.Errorf("with %v of the grant left the permit lives %v, want %v", c.left, p.ExpiresAt.Sub(w.now), c.want)
@@ -510,33 +517,33 @@ func TestGrantEnds(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  string
-	}{{60*time.Minute - time.Millisecond, StatusReady}, {60 * time.Minute, StatusPaused}, {60*time.Minute + time.Millisecond, StatusPaused}} {
-		w := begun(t, TargetLocal).after(c.after)
+	}{{60*time.Minute - time.Millisecond, run.StatusReady}, {60 * time.Minute, run.StatusPaused}, {60*time.Minute + time.Millisecond, run.StatusPaused}} {
+		w := begun(t, run.TargetLocal).after(c.after)
 		w.settle()
 		w.status(c.want)
 		w.verify()
 	}
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	if due := w.read().Due(); due != w.now.Add(60*time.Minute).Time() {
 		t.Errorf("due %v", due)
 	}
 	w.after(time.Hour).settle()
-	w.stop(CategoryAuthority, SourceRuntime, authority.GrantExpired, "none", "none")
+	w.stop(run.CategoryAuthority, run.SourceRuntime, authority.GrantExpired, "none", "none")
 	if due := w.read().Due(); !due.IsZero() {
 		t.Errorf("due %v, want never", due)
 	}
-	if reason := w.denied(func(d *Deciding) *authority.Denial { return d.IssueSession(issuer) }); reason != authority.GrantExpired {
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { return d.IssueSession(issuer) }); reason != authority.GrantExpired {
 		t.Errorf("a session after the grant: %q", reason)
 	}
 }
 
 // TestGrantEndsDuringAnAttempt: the attempt ends first.
 func TestGrantEndsDuringAnAttempt(t *testing.T) {
-	w := begun(t, TargetHosted)
+	w := begun(t, run.TargetHosted)
 	w.after(60*time.Minute - 5*time.Second).observe()
 	w.claim(w.permit("item"))
 	w.after(5 * time.Second).settle()
-	w.status(StatusRunning)
+	w.status(run.StatusRunning)
 	n := len(w.events)
 	w.after(5 * time.Second).settle()
 	w.emitted(n, "execution.not_applied", "run.resumed", "run.paused")
@@ -549,7 +556,7 @@ func TestProposalEnds(t *testing.T) {
 		after time.Duration
 		voids bool
 	}{{10*time.Minute - time.Millisecond, false}, {10 * time.Minute, true}, {10*time.Minute + time.Millisecond, true}} {
-		w := before(TargetLocal, "submit")(t)
+		w := before(run.TargetLocal, "submit")(t)
 		if due := w.read().Due(); due != w.now.Add(10*time.Minute).Time() {
 			t.Errorf("due %v", due)
 		}
@@ -571,11 +578,11 @@ func TestProposalEnds(t *testing.T) {
 		w.verify()
 	}
 	// A permit for a proposal that has ended is stale.
-	w := before(TargetLocal, "submit")(t).after(10*time.Minute - 10*time.Second)
+	w := before(run.TargetLocal, "submit")(t).after(10*time.Minute - 10*time.Second)
 	w.observe()
 	p := w.permit("submit")
 	w.after(9999 * time.Millisecond)
-	if _, err := w.attempt(func(d *Deciding) {
+	if _, err := w.attempt(func(d *decide.Deciding) {
 		if _, denial := d.Claim(w.use(d, p)); denial != nil {
 			t.Error(denial)
 		}
@@ -583,7 +590,7 @@ func TestProposalEnds(t *testing.T) {
 		t.Error(err)
 	}
 	w.after(time.Millisecond)
-	if reason := w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.StaleState {
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.StaleState {
 		t.Errorf("claim at the proposal's end: %q, want STALE_STATE", reason)
 	}
 	w.verify()
@@ -592,28 +599,28 @@ func TestProposalEnds(t *testing.T) {
 // TestPermitIsOutstanding: no report while a permit is live; RUN_NOT_READY comes
 // first (H-081, L-11).
 func TestPermitIsOutstanding(t *testing.T) {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	w.permit("item")
 	if reason := w.propose(w.report("item")); reason != authority.PermitOutstanding {
 		t.Errorf("%q, want PERMIT_OUTSTANDING", reason)
 	}
 	s := w.read()
-	s.Status = StatusPaused
-	if _, denial := Begin(s, w.now, w.fresh(), true, Doors{}).Propose(w.report("item"), w.catalog); denial == nil || denial.Reason != authority.RunNotReady {
+	s.Status = run.StatusPaused
+	if _, denial := decide.Begin(s, w.now, w.fresh(), true, decide.Doors{}).Propose(w.report("item"), w.catalog); denial == nil || denial.Reason != authority.RunNotReady {
 		t.Errorf("paused with a permit: %v, want RUN_NOT_READY", denial)
 	}
 	// Negative control: with the guard off the machine still refuses to decide so.
 	w.doors.Outstanding = true
-	if _, err := w.attempt(func(d *Deciding) { d.Propose(w.report("item"), w.catalog) }); rule(err) != "turn-under-permit" {
+	if _, err := w.attempt(func(d *decide.Deciding) { d.Propose(w.report("item"), w.catalog) }); rule(err) != "turn-under-permit" {
 		t.Errorf("with the guard off: %v", err)
 	}
-	w = begun(t, TargetLocal)
+	w = begun(t, run.TargetLocal)
 	w.judged("item", pauseFor(authority.GoalDrift))
 	if reason := w.propose(w.report("item")); reason != authority.RunNotReady {
 		t.Errorf("paused: %q", reason)
 	}
 	w.doors.Ready = true
-	if _, err := w.attempt(func(d *Deciding) { d.Propose(w.report("item"), w.catalog) }); rule(err) != "turn-status" {
+	if _, err := w.attempt(func(d *decide.Deciding) { d.Propose(w.report("item"), w.catalog) }); rule(err) != "turn-status" {
 		t.Errorf("with the guard off: %v", err)
 	}
 }
@@ -621,16 +628,16 @@ func TestPermitIsOutstanding(t *testing.T) {
 // TestStateMoved: an observation of another state revokes the permit, and its
 // use says STALE_STATE (L-3).
 func TestStateMoved(t *testing.T) {
-	w := before(TargetLocal, "submit")(t)
+	w := before(run.TargetLocal, "submit")(t)
 	p := w.permit("submit")
 	w.shop.Price--
 	n := len(w.events)
 	w.observe()
 	w.emitted(n, "permit.revoked", "proposal.voided", "proposal.prepared", "observation.recorded")
-	if f := w.fates[p.ID]; f.Fate != FateRevoked || f.Cause != CauseState {
+	if f := w.fates[p.ID]; f.Fate != decide.FateRevoked || f.Cause != run.CauseState {
 		t.Errorf("fate %+v", f)
 	}
-	if reason := w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.StaleState {
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.StaleState {
 		t.Errorf("%q, want STALE_STATE", reason)
 	}
 	w.verify()
@@ -638,11 +645,11 @@ func TestStateMoved(t *testing.T) {
 
 // TestClaimIsDenied lists why a permit authorizes nothing (H-082, G-09, G-12).
 func TestClaimIsDenied(t *testing.T) {
-	ask := func(w *world, change func(*ClaimRequest)) string {
-		return w.denied(func(d *Deciding) *authority.Denial {
+	ask := func(w *world, change func(*decide.ClaimRequest)) string {
+		return w.denied(func(d *decide.Deciding) *authority.Denial {
 			p := w.read().Permit
 			if p == nil {
-				p = &Permit{Permit: authority.Permit{ID: "none"}, EntryID: "item"}
+				p = &run.Permit{Permit: authority.Permit{ID: "none"}, EntryID: "item"}
 			}
 			r := w.use(d, p)
 			change(&r)
@@ -650,29 +657,29 @@ func TestClaimIsDenied(t *testing.T) {
 			return denial
 		})
 	}
-	other := begun(t, TargetHosted)
+	other := begun(t, run.TargetHosted)
 	foreign := other.permit("item")
 	for _, c := range []struct {
 		name   string
-		change func(*ClaimRequest)
+		change func(*decide.ClaimRequest)
 		want   string
 	}{
-		{"no permit", func(r *ClaimRequest) { r.PermitID = "" }, authority.PermitRequired},
-		{"permit of another run", func(r *ClaimRequest) { r.PermitID = foreign.ID }, authority.PermitMismatch},
-		{"other kind", func(r *ClaimRequest) { r.Action.Kind = "click" }, authority.PermitMismatch},
-		{"other operation", func(r *ClaimRequest) { r.Action.OperationID = "shop.submit" }, authority.PermitMismatch},
-		{"other target", func(r *ClaimRequest) { r.Action.TargetRef = "tgt_submit" }, authority.PermitMismatch},
-		{"other args", func(r *ClaimRequest) { r.Action.Args = []byte(`{"item":"mouse"}`) }, authority.PermitMismatch},
-		{"a url", func(r *ClaimRequest) { r.Action.URL = pointer("") }, authority.PermitMismatch},
-		{"a value", func(r *ClaimRequest) { r.Action.Value = pointer("") }, authority.PermitMismatch},
-		{"entry gone", func(r *ClaimRequest) { r.Catalog = nil }, authority.StaleState},
-		{"catalog altered", func(r *ClaimRequest) {
+		{"no permit", func(r *decide.ClaimRequest) { r.PermitID = "" }, authority.PermitRequired},
+		{"permit of another run", func(r *decide.ClaimRequest) { r.PermitID = foreign.ID }, authority.PermitMismatch},
+		{"other kind", func(r *decide.ClaimRequest) { r.Action.Kind = "click" }, authority.PermitMismatch},
+		{"other operation", func(r *decide.ClaimRequest) { r.Action.OperationID = "shop.submit" }, authority.PermitMismatch},
+		{"other target", func(r *decide.ClaimRequest) { r.Action.TargetRef = "tgt_submit" }, authority.PermitMismatch},
+		{"other args", func(r *decide.ClaimRequest) { r.Action.Args = []byte(`{"item":"mouse"}`) }, authority.PermitMismatch},
+		{"a url", func(r *decide.ClaimRequest) { r.Action.URL = pointer("") }, authority.PermitMismatch},
+		{"a value", func(r *decide.ClaimRequest) { r.Action.Value = pointer("") }, authority.PermitMismatch},
+		{"entry gone", func(r *decide.ClaimRequest) { r.Catalog = nil }, authority.StaleState},
+		{"catalog altered", func(r *decide.ClaimRequest) {
 			r.Catalog = slices.Clone(r.Catalog)
 			r.Catalog[0].Effect.DisclosedFields = []string{"name"}
 		}, authority.PermitMismatch},
-		{"as permitted", func(*ClaimRequest) {}, ""},
+		{"as permitted", func(*decide.ClaimRequest) {}, ""},
 	} {
-		w := begun(t, TargetLocal)
+		w := begun(t, run.TargetLocal)
 		w.permit("item")
 		if got := ask(w, c.change); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -680,14 +687,14 @@ func TestClaimIsDenied(t *testing.T) {
 		w.verify()
 	}
 	// Consumed, in each state of the execution.
-	w := begun(t, TargetHosted)
+	w := begun(t, run.TargetHosted)
 	p := w.permit("prepare")
 	w.claim(p)
-	again := func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }
+	again := func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }
 	if got := w.denied(again); got != authority.UnresolvedEffect {
 		t.Errorf("dispatched: %q", got)
 	}
-	w.receive(ResultApplied)
+	w.receive(run.ResultApplied)
 	if got := w.denied(again); got != authority.PermitConsumed {
 		t.Errorf("receipted: %q", got)
 	}
@@ -696,19 +703,19 @@ func TestClaimIsDenied(t *testing.T) {
 		t.Errorf("verified: %q", got)
 	}
 	// Negative controls.
-	w = begun(t, TargetLocal)
+	w = begun(t, run.TargetLocal)
 	w.permit("item")
 	w.doors.PermitBinding = true
-	if got := ask(w, func(r *ClaimRequest) { r.Action.Args = []byte(`{"item":"mouse"}`) }); got != "" {
+	if got := ask(w, func(r *decide.ClaimRequest) { r.Action.Args = []byte(`{"item":"mouse"}`) }); got != "" {
 		t.Errorf("a swapped body with the guard off: %q", got)
 	}
-	w = begun(t, TargetLocal)
+	w = begun(t, run.TargetLocal)
 	w.permit("item")
 	w.doors.PermitState = true
-	if got := ask(w, func(r *ClaimRequest) { r.PermitID = foreign.ID }); got != "" {
+	if got := ask(w, func(r *decide.ClaimRequest) { r.PermitID = foreign.ID }); got != "" {
 		t.Errorf("a foreign permit with the guard off: %q", got)
 	}
-	if got := ask(w, func(r *ClaimRequest) { r.PermitID = foreign.ID }); got != authority.RunNotReady {
+	if got := ask(w, func(r *decide.ClaimRequest) { r.PermitID = foreign.ID }); got != authority.RunNotReady {
 		t.Errorf("no live permit, with the guard off: %q", got)
 	}
 }
@@ -718,34 +725,34 @@ func TestClaimIsDenied(t *testing.T) {
 func TestClaimRechecksAuthority(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*State)
+		change func(*run.State)
 		want   string
 	}{
-		{"unchanged", func(*State) {}, ""},
-		{"paused", func(s *State) { s.Status = StatusPaused }, authority.RunNotReady},
-		{"no observation", func(s *State) { s.Observation = nil }, authority.StaleState},
-		{"newer observation", func(s *State) { s.Observation.ID = s.ID }, authority.PermitMismatch},
-		{"another document", func(s *State) { s.DocumentEpoch++ }, authority.PermitMismatch},
-		{"another state", func(s *State) { s.StateRevision++ }, authority.PermitMismatch},
-		{"another goal", func(s *State) { s.GoalDigest = s.TermsDigest }, authority.PermitMismatch},
-		{"another effect", func(s *State) { s.Permit.EffectDigest = s.TermsDigest }, authority.PermitMismatch},
-		{"no grant", func(s *State) { s.Grants[0].ID = s.ID }, authority.GrantExpired},
-		{"grant ended", func(s *State) {
+		{"unchanged", func(*run.State) {}, ""},
+		{"paused", func(s *run.State) { s.Status = run.StatusPaused }, authority.RunNotReady},
+		{"no observation", func(s *run.State) { s.Observation = nil }, authority.StaleState},
+		{"newer observation", func(s *run.State) { s.Observation.ID = s.ID }, authority.PermitMismatch},
+		{"another document", func(s *run.State) { s.DocumentEpoch++ }, authority.PermitMismatch},
+		{"another state", func(s *run.State) { s.StateRevision++ }, authority.PermitMismatch},
+		{"another goal", func(s *run.State) { s.GoalDigest = s.TermsDigest }, authority.PermitMismatch},
+		{"another effect", func(s *run.State) { s.Permit.EffectDigest = s.TermsDigest }, authority.PermitMismatch},
+		{"no grant", func(s *run.State) { s.Grants[0].ID = s.ID }, authority.GrantExpired},
+		{"grant ended", func(s *run.State) {
 			s.Grants = append(s.Grants, s.Grants[0])
 			s.Grants[0].ExpiresAt = base
 			s.Grants[1].ID = s.ID
 		}, authority.GrantExpired},
-		{"grant used up", func(s *State) { s.use(s.Grants[0].ID, "shop.submit", 1) }, authority.GrantExhausted},
-		{"proposal gone", func(s *State) { s.Proposal = nil }, authority.StaleState},
-		{"another proposal", func(s *State) { s.Proposal.ID = s.ID }, authority.StaleState},
-		{"budget one cent short", func(s *State) { s.Budget.Spent = 1 }, authority.BudgetExceeded},
-		{"grant one cent short", func(s *State) { s.Grants[0].MaxTotalCents-- }, authority.BudgetExceeded},
+		{"grant used up", func(s *run.State) { s.Use(s.Grants[0].ID, "shop.submit", 1) }, authority.GrantExhausted},
+		{"proposal gone", func(s *run.State) { s.Proposal = nil }, authority.StaleState},
+		{"another proposal", func(s *run.State) { s.Proposal.ID = s.ID }, authority.StaleState},
+		{"budget one cent short", func(s *run.State) { s.Budget.Spent = 1 }, authority.BudgetExceeded},
+		{"grant one cent short", func(s *run.State) { s.Grants[0].MaxTotalCents-- }, authority.BudgetExceeded},
 	} {
-		w := before(TargetLocal, "submit")(t)
+		w := before(run.TargetLocal, "submit")(t)
 		p := w.permit("submit")
 		s := w.read()
 		c.change(s)
-		d := Begin(s, w.now, w.fresh(), true, Doors{})
+		d := decide.Begin(s, w.now, w.fresh(), true, decide.Doors{})
 		_, denial := d.Claim(w.use(d, p))
 		got := ""
 		if denial != nil {
@@ -762,12 +769,12 @@ func TestClaimRechecksAuthority(t *testing.T) {
 
 // TestDispatchMayBeDenied after everything else passed; nothing is claimed then.
 func TestDispatchMayBeDenied(t *testing.T) {
-	w := begun(t, TargetHosted)
+	w := begun(t, run.TargetHosted)
 	p := w.permit("prepare")
 	n := len(w.events)
-	reason := w.denied(func(d *Deciding) *authority.Denial {
+	reason := w.denied(func(d *decide.Deciding) *authority.Denial {
 		r := w.use(d, p)
-		r.Dispatch = func(e *Entry, q *Permit) (*Dispatch, *authority.Denial) {
+		r.Dispatch = func(e *propose.Entry, q *run.Permit) (*run.Dispatch, *authority.Denial) {
 			if e.EntryID != "prepare" || q.ID != p.ID {
 				t.Errorf("asked to dispatch %s under %s", e.EntryID, q.ID)
 			}
@@ -784,7 +791,7 @@ func TestDispatchMayBeDenied(t *testing.T) {
 
 // TestRefusals: one record each, at most 100 a run (L-3).
 func TestRefusals(t *testing.T) {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	body := canon.Hash(nil)
 	for i := range 101 {
 		id := ""
@@ -792,14 +799,14 @@ func TestRefusals(t *testing.T) {
 			id = w.read().ID
 		}
 		n := len(w.events)
-		w.do(func(d *Deciding) { d.Refuse(id, authority.PermitMismatch, body) })
+		w.do(func(d *decide.Deciding) { d.Refuse(id, authority.PermitMismatch, body) })
 		want := []string{"operation.refused"}
 		if i == 100 {
 			want = nil
 		}
 		w.emitted(n, want...)
 	}
-	if s := w.status(StatusReady); s.Refusals != 100 {
+	if s := w.status(run.StatusReady); s.Refusals != 100 {
 		t.Errorf("%d refusals", s.Refusals)
 	}
 	if !strings.Contains(string(w.events[4].Data), `"permitId":"`) || !strings.Contains(string(w.events[5].Data), `"permitId":null`) {
@@ -807,9 +814,9 @@ func TestRefusals(t *testing.T) {
 	}
 	w.verify()
 	for events, want := range map[int64]bool{4950: true, 4951: false} {
-		s := begun(t, TargetLocal).read()
+		s := begun(t, run.TargetLocal).read()
 		s.Events = events
-		d := Begin(s, base, w.fresh(), true, Doors{})
+		d := decide.Begin(s, base, w.fresh(), true, decide.Doors{})
 		d.Refuse("", authority.PermitMismatch, body)
 		if d.Changed() != want {
 			t.Errorf("at %d events a refusal is recorded: %v, want %v", events, d.Changed(), want)
@@ -827,10 +834,10 @@ func TestTurnLimit(t *testing.T) {
 		{499, 4, ""}, {500, 4, authority.TurnLimit}, {501, 4, authority.TurnLimit},
 		{0, 4899, ""}, {0, 4900, ""}, {0, 4901, authority.TurnLimit},
 	} {
-		w := begun(t, TargetLocal)
+		w := begun(t, run.TargetLocal)
 		s := w.read()
 		s.Turns, s.Events = c.turns, c.events
-		d := Begin(s, w.now, w.fresh(), true, Doors{})
+		d := decide.Begin(s, w.now, w.fresh(), true, decide.Doors{})
 		review, denial := d.Propose(w.report("item"), w.catalog)
 		got := ""
 		if denial != nil {
@@ -841,7 +848,7 @@ func TestTurnLimit(t *testing.T) {
 			t.Errorf("turns %d, events %d: %q, want %q (%v)", c.turns, c.events, got, c.want, err)
 			continue
 		}
-		if stop := out.State.Stop; c.want != "" && (stop == nil || stop.Category != CategoryLimit || stop.Recovery != "none") {
+		if stop := out.State.Stop; c.want != "" && (stop == nil || stop.Category != run.CategoryLimit || stop.Recovery != "none") {
 			t.Errorf("stop %+v", stop)
 		}
 	}
@@ -849,13 +856,13 @@ func TestTurnLimit(t *testing.T) {
 
 // TestSessions of the consumer: each ends the former, none outlives the grant.
 func TestSessions(t *testing.T) {
-	w := begun(t, TargetLocal)
-	issue := func(d *Deciding) *authority.Denial { return d.IssueSession(issuer) }
+	w := begun(t, run.TargetLocal)
+	issue := func(d *decide.Deciding) *authority.Denial { return d.IssueSession(issuer) }
 	for want := int64(1); want <= 3; want++ {
 		if reason := w.denied(issue); reason != "" {
 			t.Fatal(reason)
 		}
-		if s := w.read().Session; s != (Session{want, base.Add(60 * time.Minute), issuer}) {
+		if s := w.read().Session; s != (run.Session{want, base.Add(60 * time.Minute), issuer}) {
 			t.Errorf("session %+v", s)
 		}
 	}
@@ -864,11 +871,11 @@ func TestSessions(t *testing.T) {
 		t.Errorf("paused: %s", reason)
 	}
 	w.verify()
-	w.do(func(d *Deciding) { d.Revoke() })
+	w.do(func(d *decide.Deciding) { d.Revoke() })
 	if reason := w.denied(issue); reason != authority.RunNotReady {
 		t.Errorf("revoked: %q", reason)
 	}
-	w = blank(t, TargetHosted)
+	w = blank(t, run.TargetHosted)
 	w.create(w.request())
 	if reason := w.denied(issue); reason != authority.RunNotReady {
 		t.Errorf("created: %q", reason)
@@ -878,24 +885,24 @@ func TestSessions(t *testing.T) {
 // TestHostedSession: the session is opened by a dispatch like any other, so its
 // outcome can be unknown too (L-5).
 func TestHostedSession(t *testing.T) {
-	created := func(t *testing.T) *world { w := blank(t, TargetHosted); w.create(w.request()); return w }
-	open := func(w *world) func(*Deciding) *authority.Denial {
-		return func(d *Deciding) *authority.Denial {
+	created := func(t *testing.T) *world { w := blank(t, run.TargetHosted); w.create(w.request()); return w }
+	open := func(w *world) func(*decide.Deciding) *authority.Denial {
+		return func(d *decide.Deciding) *authority.Denial {
 			h := *w.read().Hosted
 			return d.OpenSession(w.receipt(d, h.ExecutionID, d.State().ID, h.EffectHash, h.Dispatch, dispatch.Applied, nil, nil))
 		}
 	}
 	w := created(t)
-	if s := w.read(); s.Lease.Until != base.Add(10*time.Second) || s.Hosted.Phase != SessionDispatched || !w.last.Freezable || s.Hosted.Dispatch.SessionID != s.Hosted.ID {
+	if s := w.read(); s.Lease.Until != base.Add(10*time.Second) || s.Hosted.Phase != run.SessionDispatched || !w.last.Freezable || s.Hosted.Dispatch.SessionID != s.Hosted.ID {
 		t.Errorf("intent %+v under %+v", s.Hosted, s.Lease)
 	}
 	w.after(10*time.Second - time.Millisecond).settle()
-	w.status(StatusCreated)
+	w.status(run.StatusCreated)
 	n := len(w.events)
 	w.after(time.Millisecond).settle()
 	w.emitted(n, "hosted.session", "run.failed")
-	w.status(StatusFailed)
-	w.stop(CategoryReconciliation, SourceRuntime, authority.DispatchUnconfirmed, "reconcile", "none")
+	w.status(run.StatusFailed)
+	w.stop(run.CategoryReconciliation, run.SourceRuntime, authority.DispatchUnconfirmed, "reconcile", "none")
 	if reason := w.denied(open(w)); reason != authority.RunNotReady {
 		t.Errorf("open after the end: %q", reason)
 	}
@@ -913,56 +920,56 @@ func TestHostedSession(t *testing.T) {
 	w.dead = true
 	w.settle()
 	w.emitted(n, "run.failed")
-	w.stop(CategoryConfiguration, SourceRuntime, authority.HostedUnreachable, "retry", "none")
+	w.stop(run.CategoryConfiguration, run.SourceRuntime, authority.HostedUnreachable, "retry", "none")
 	w.verify()
 
 	// Revoked while the answer is out: it is still recorded.
 	w = created(t)
-	w.do(func(d *Deciding) { d.Revoke() })
-	if reason := w.denied(open(w)); reason != "" || w.read().Hosted.Phase != SessionOpened {
+	w.do(func(d *decide.Deciding) { d.Revoke() })
+	if reason := w.denied(open(w)); reason != "" || w.read().Hosted.Phase != run.SessionOpened {
 		t.Errorf("the session of a revoked run: %q", reason)
 	}
-	w.status(StatusRevoked)
+	w.status(run.StatusRevoked)
 	w.verify()
 
-	if reason := begun(t, TargetLocal).denied(func(d *Deciding) *authority.Denial { return d.OpenSession("x") }); reason != authority.RunNotReady {
+	if reason := begun(t, run.TargetLocal).denied(func(d *decide.Deciding) *authority.Denial { return d.OpenSession("x") }); reason != authority.RunNotReady {
 		t.Errorf("a local run opened a session: %q", reason)
 	}
 }
 
 // TestFail ends a run that could not be initialized, and only such a run.
 func TestFail(t *testing.T) {
-	w := blank(t, TargetHosted)
+	w := blank(t, run.TargetHosted)
 	w.create(w.request())
 	n := len(w.events)
-	w.do(func(d *Deciding) { d.Fail(authority.HostedUnreachable) })
+	w.do(func(d *decide.Deciding) { d.Fail(authority.HostedUnreachable) })
 	w.emitted(n, "hosted.session", "run.failed")
-	s := w.status(StatusFailed)
-	w.stop(CategoryConfiguration, SourceRuntime, authority.HostedUnreachable, "retry", "none")
-	if s.Hosted.Phase != SessionFailed || s.Outcome() != "failed" {
+	s := w.status(run.StatusFailed)
+	w.stop(run.CategoryConfiguration, run.SourceRuntime, authority.HostedUnreachable, "retry", "none")
+	if s.Hosted.Phase != run.SessionFailed || s.Outcome() != "failed" {
 		t.Errorf("session %s, outcome %s", s.Hosted.Phase, s.Outcome())
 	}
 	w.verify()
 
-	w = blank(t, TargetLocal)
+	w = blank(t, run.TargetLocal)
 	w.create(w.request())
 	n = len(w.events)
-	w.do(func(d *Deciding) { d.Fail(authority.HostedUnreachable) })
+	w.do(func(d *decide.Deciding) { d.Fail(authority.HostedUnreachable) })
 	w.emitted(n, "run.failed")
 	w.verify()
 
-	w = begun(t, TargetLocal)
+	w = begun(t, run.TargetLocal)
 	n = len(w.events)
-	w.do(func(d *Deciding) { d.Fail(authority.HostedUnreachable) })
+	w.do(func(d *decide.Deciding) { d.Fail(authority.HostedUnreachable) })
 	w.emitted(n)
 }
 
 // TestMeasure records durations in any status.
 func TestMeasure(t *testing.T) {
-	w := begun(t, TargetLocal)
-	w.do(func(d *Deciding) { d.Revoke() })
+	w := begun(t, run.TargetLocal)
+	w.do(func(d *decide.Deciding) { d.Revoke() })
 	n := len(w.events)
-	w.do(func(d *Deciding) { d.Measure(Metrics{PolicyMicros: pointer(int64(17))}) })
+	w.do(func(d *decide.Deciding) { d.Measure(run.Metrics{PolicyMicros: pointer(int64(17))}) })
 	w.emitted(n, "metrics")
 	w.verify()
 }
@@ -970,9 +977,9 @@ func TestMeasure(t *testing.T) {
 // TestTimeNeverGoesBack: a decision with an older clock is made at the time of
 // the newest event.
 func TestTimeNeverGoesBack(t *testing.T) {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	w.now = base.Add(-time.Hour)
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		if d.Now() != base {
 			t.Errorf("now %v, want %v", d.Now(), base)
 		}
@@ -983,12 +990,12 @@ func TestTimeNeverGoesBack(t *testing.T) {
 
 // TestDue is when settling has work, and settling does it.
 func TestDue(t *testing.T) {
-	w := before(TargetHosted, "submit")(t)
+	w := before(run.TargetHosted, "submit")(t)
 	p := w.permit("submit")
 	if due := w.read().Due(); due != p.ExpiresAt.Time() {
 		t.Errorf("with a permit: due %v", due)
 	}
-	w.do(func(d *Deciding) { d.Revoke() })
+	w.do(func(d *decide.Deciding) { d.Revoke() })
 	if due := w.read().Due(); !due.IsZero() {
 		t.Errorf("revoked: due %v", due)
 	}
@@ -997,15 +1004,15 @@ func TestDue(t *testing.T) {
 // TestRefusedDecisionIsNotStored: what the machine calls unlawful ends in an
 // error and no transition.
 func TestRefusedDecisionIsNotStored(t *testing.T) {
-	w := begun(t, TargetLocal)
-	out, err := w.attempt(func(d *Deciding) { d.Initialize() })
+	w := begun(t, run.TargetLocal)
+	out, err := w.attempt(func(d *decide.Deciding) { d.Initialize() })
 	if out != nil || rule(err) != "initialized-twice" || !strings.Contains(err.Error(), "initialized-twice") {
 		t.Errorf("transition %v, error %v", out, err)
 	}
 	// A guarded check switched off lets an unknown target pass, and the machine
 	// does not: nothing is permitted without an entry.
 	w.doors.Checks = []int64{5}
-	_, err = w.attempt(func(d *Deciding) {
+	_, err = w.attempt(func(d *decide.Deciding) {
 		r := w.report("item")
 		r.Candidates[0].Action.TargetRef = "tgt_unknown"
 		review, denial := d.Propose(r, w.catalog)
@@ -1020,17 +1027,17 @@ func TestRefusedDecisionIsNotStored(t *testing.T) {
 
 // TestDecodeState refuses what is not a state of this machine.
 func TestDecodeState(t *testing.T) {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	s := w.read()
 	s.Machine = 2
 	other, err := s.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := DecodeState(other); rule(err) != "machine" {
+	if _, err := run.DecodeState(other); rule(err) != "machine" {
 		t.Errorf("another machine: %v", err)
 	}
-	if _, err := DecodeState([]byte(`{"machine":1,"extra":0}`)); err == nil {
+	if _, err := run.DecodeState([]byte(`{"machine":1,"extra":0}`)); err == nil {
 		t.Error("an unknown member was accepted")
 	}
 }
@@ -1052,74 +1059,74 @@ func TestStopTable(t *testing.T) {
 		fields := strings.Fields(row)
 		for _, reason := range reasons {
 			count++
-			if s := (&State{}).newStop(reason, "", ""); s.Category != fields[0] || s.Recovery != fields[len(fields)-1] || Category(reason) != fields[0] {
+			if s := (&run.State{}).NewStop(reason, "", ""); s.Category != fields[0] || s.Recovery != fields[len(fields)-1] || run.Category(reason) != fields[0] {
 				t.Errorf("%s: %s, %s, want %s", reason, s.Category, s.Recovery, row)
 			}
 		}
 	}
-	if count != len(stops) {
-		t.Errorf("the table has %d reasons, want %d", len(stops), count)
+	if count != len(run.Stops) {
+		t.Errorf("the table has %d reasons, want %d", len(run.Stops), count)
 	}
-	if Category(authority.MalformedProposal) != "" {
+	if run.Category(authority.MalformedProposal) != "" {
 		t.Error("a malformed direct report stops nothing")
 	}
 }
 
 // TestGrantFor finds the newest grant that names the operation.
 func TestGrantFor(t *testing.T) {
-	s := &State{Grants: []authority.Grant{{ID: "a", Operations: []string{"x", "y"}}, {ID: "b", Operations: []string{"y"}}}}
+	s := &run.State{Grants: []authority.Grant{{ID: "a", Operations: []string{"x", "y"}}, {ID: "b", Operations: []string{"y"}}}}
 	for operation, want := range map[string]string{"x": "a", "y": "b"} {
-		if g := s.grantFor(operation); g == nil || g.ID != want {
+		if g := s.GrantFor(operation); g == nil || g.ID != want {
 			t.Errorf("%s: %+v", operation, g)
 		}
 	}
-	if s.grantFor("z") != nil || s.grant("c") != nil {
+	if s.GrantFor("z") != nil || s.Grant("c") != nil {
 		t.Error("found a grant that is not there")
 	}
-	(&State{}).use("a", "x", 1) // a state read without uses
+	(&run.State{}).Use("a", "x", 1) // a state read without uses
 }
 
 // TestMisuse of a credential ends a run like a TERMINATE, with its permit (L-6).
 func TestMisuse(t *testing.T) {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	p := w.permit("item")
 	n := len(w.events)
-	w.do(func(d *Deciding) { d.Misuse() })
+	w.do(func(d *decide.Deciding) { d.Misuse() })
 	w.emitted(n, "permit.revoked", "grant.revoked", "run.terminated")
-	w.status(StatusTerminated)
-	w.stop(CategoryTerminal, SourceRuntime, authority.CredentialMisuse, "none", "permitted")
-	if f := w.fates[p.ID]; f.Fate != FateRevoked || f.Cause != CauseTerminate {
+	w.status(run.StatusTerminated)
+	w.stop(run.CategoryTerminal, run.SourceRuntime, authority.CredentialMisuse, "none", "permitted")
+	if f := w.fates[p.ID]; f.Fate != decide.FateRevoked || f.Cause != run.CauseTerminate {
 		t.Errorf("fate %+v", f)
 	}
-	if reason := w.denied(func(d *Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.PermitRevoked {
+	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.PermitRevoked {
 		t.Errorf("the permit afterwards: %q", reason)
 	}
 	n = len(w.events)
-	w.do(func(d *Deciding) { d.Misuse() })
+	w.do(func(d *decide.Deciding) { d.Misuse() })
 	w.emitted(n)
 	w.verify()
 }
 
 // TestMessage is a fixed sentence for each reason that stops a run.
 func TestMessage(t *testing.T) {
-	for reason := range stops {
-		if m := Message(reason); m == "" || len(m) > 500 || m != (&State{}).newStop(reason, "", "").Message {
+	for reason := range run.Stops {
+		if m := run.Message(reason); m == "" || len(m) > 500 || m != (&run.State{}).NewStop(reason, "", "").Message {
 			t.Errorf("%s: %q", reason, m)
 		}
 	}
-	if Message("BORED") != "" {
+	if run.Message("BORED") != "" {
 		t.Error("a message for an unknown reason")
 	}
 }
 
 // TestDecodeObserved reads back what an observation recorded.
 func TestDecodeObserved(t *testing.T) {
-	w := begun(t, TargetLocal)
-	o, err := DecodeObserved(w.events[w.read().Observation.Sequence-1].Data)
-	if err != nil || o.ObservationID != w.read().Observation.ID || CatalogDigest(o.Catalog) != CatalogDigest(w.catalog) {
+	w := begun(t, run.TargetLocal)
+	o, err := run.DecodeObserved(w.events[w.read().Observation.Sequence-1].Data)
+	if err != nil || o.ObservationID != w.read().Observation.ID || propose.CatalogDigest(o.Catalog) != propose.CatalogDigest(w.catalog) {
 		t.Errorf("observed %+v, %v", o, err)
 	}
-	if _, err := DecodeObserved([]byte(`{"observationId":7}`)); err == nil {
+	if _, err := run.DecodeObserved([]byte(`{"observationId":7}`)); err == nil {
 		t.Error("another type was accepted")
 	}
 }
@@ -1130,7 +1137,7 @@ func TestEventTypes(t *testing.T) {
 		execution.voided grant.created grant.revoked guardian.decided hosted.receipt hosted.session metrics observation.recorded operation.refused
 		permit.claimed permit.consumed permit.expired permit.issued permit.revoked permit.voided policy.checked proposal.prepared proposal.voided
 		run.completed run.created run.failed run.initialized run.paused run.resumed run.revoked run.terminated session.issued turn.proposed`)
-	if got := EventTypes(); !slices.Equal(got, want) {
+	if got := run.EventTypes(); !slices.Equal(got, want) {
 		t.Errorf("types %v, want %v", got, want)
 	}
 }

@@ -1,20 +1,16 @@
 // Package run is the state machine of one supervised run, as a pure function.
 //
-// A run is a chain of events. Its [State] is what folding those events gives,
-// and nothing else: every decision of this package emits events, and every
-// event is folded by the same code that later replays a chain for an auditor
-// ([Replay]). An event that the machine calls unlawful can therefore neither
-// be decided nor pass verification.
+// A run is a chain of events. Its [State] is what folding those events gives, and
+// nothing else: every decision (package decide) emits events, and every event is
+// folded by the same code that later replays a chain for an auditor ([Replay]). An
+// event that the machine calls unlawful can therefore neither be decided nor pass
+// verification.
 //
-//   - [ParseReport] reads a consumer's report (check 1 of G-09).
-//   - [Check] applies hard checks 2 to 11 to it and collects every finding.
-//   - The Decide functions turn a state, a request and the time into a
-//     [Transition], or into an *authority.Denial.
-//   - [Settle] writes what time alone has brought about.
+//   - [Check] applies hard checks 2 to 11 to a report and collects every finding.
+//   - [Fold] applies the events of a decision to its state.
 //   - [Replay] folds a finished chain and names every unlawful transition.
 //
-// There is no clock, no randomness and no I/O here. A State that was passed to
-// a Decide function must not be used again.
+// There is no clock, no randomness and no I/O here.
 package run
 
 // Machine is the version of this state machine. It stands in the first event of

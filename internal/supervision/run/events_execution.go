@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
 )
 
 // Claimed is permit.claimed: the one use of a permit. The reservation and the
@@ -15,7 +16,7 @@ type Claimed struct {
 	ReservedCents money.Cents `json:"reservedCents"`
 }
 
-func (Claimed) eventType() string { return "permit.claimed" }
+func (Claimed) EventType() string { return "permit.claimed" }
 
 func (e Claimed) apply(f *fold) {
 	f.status("claim-status", StatusReady)
@@ -27,7 +28,7 @@ func (e Claimed) apply(f *fold) {
 	f.must(p.Live(f.now), "claim-expired", "the permit has expired")
 	o := f.s.Observation
 	f.must(o != nil && o.ID == b.ObservationID && b.DocumentEpoch == f.s.DocumentEpoch && b.StateRevision == f.s.StateRevision && b.Goal == f.s.GoalDigest, "claim-stale", "observation, state or goal moved on since the permit was issued")
-	g := f.s.grant(b.GrantID)
+	g := f.s.Grant(b.GrantID)
 	f.must(g != nil && g.Live(f.now), "claim-grant", "the grant has ended")
 	f.must(g == nil || g.UsesLeft(b.OperationID, f.s.Used[g.ID]), "grant-uses", "the grant allows no further use")
 	if id := b.TransactionProposalID; id != nil {
@@ -60,7 +61,7 @@ type Dispatched struct {
 	FreezeEpoch    int64           `json:"freezeEpoch"`
 }
 
-func (Dispatched) eventType() string { return "execution.dispatched" }
+func (Dispatched) EventType() string { return "execution.dispatched" }
 
 func (e Dispatched) apply(f *fold) {
 	x := f.s.Execution
@@ -70,7 +71,7 @@ func (e Dispatched) apply(f *fold) {
 		return
 	}
 	f.must(e.TurnID == x.TurnID && e.OperationID == x.OperationID && e.Class == x.Class && e.EffectDigest == x.EffectDigest && e.AmountCents == x.AmountCents, "dispatch-effect", "what is dispatched is not what was permitted")
-	hosted := f.s.Config.Target == TargetHosted && e.Class != ClassRead
+	hosted := f.s.Config.Target == TargetHosted && e.Class != propose.ClassRead
 	f.must(hosted == (e.Dispatch != nil), "dispatch-target", "a hosted mutation names its dispatch permit, anything else names none")
 	f.must(e.Dispatch == nil || f.s.Hosted != nil && e.Dispatch.SessionID == f.s.Hosted.ID && f.s.StoreOrigin != nil && e.Dispatch.Audience == *f.s.StoreOrigin, "dispatch-audience", "the dispatch is not for the run's store and session")
 	f.must(e.Lease.Until <= f.now.Add(LeaseLife), "lease", "a lease lasts at most 10 s")
@@ -88,7 +89,7 @@ type HostedReceipt struct {
 	ObservedBy     string `json:"observedBy"`     // response or look_up
 }
 
-func (HostedReceipt) eventType() string { return "hosted.receipt" }
+func (HostedReceipt) EventType() string { return "hosted.receipt" }
 
 func (e HostedReceipt) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "receipt-twice", ExecutionDispatched, ExecutionUnconfirmed)
@@ -125,7 +126,7 @@ type Receipt struct {
 	OrderID     *string     `json:"orderId"`
 }
 
-func (Receipt) eventType() string { return "execution.receipt" }
+func (Receipt) EventType() string { return "execution.receipt" }
 
 func (e Receipt) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "receipt-twice", ExecutionDispatched, ExecutionUnconfirmed)
@@ -136,7 +137,7 @@ func (e Receipt) apply(f *fold) {
 	want := ReceiptLocal
 	if f.s.Config.Target == TargetHosted {
 		want = ReceiptHosted
-		if x.Class == ClassRead {
+		if x.Class == propose.ClassRead {
 			want = ReceiptRead
 		}
 	}
@@ -150,7 +151,7 @@ func (e Receipt) apply(f *fold) {
 		if e.OrderID != nil {
 			f.s.OrderID = e.OrderID
 		}
-		f.s.Committed = f.s.Committed || x.Class == ClassCommit
+		f.s.Committed = f.s.Committed || x.Class == propose.ClassCommit
 	}
 	f.s.Observation = nil
 	f.settled("verifying")
@@ -172,7 +173,7 @@ type Consumed struct {
 	ExecutionID string `json:"executionId"`
 }
 
-func (Consumed) eventType() string { return "permit.consumed" }
+func (Consumed) EventType() string { return "permit.consumed" }
 
 func (e Consumed) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "consumed-without-receipt", ExecutionReceipted)
@@ -193,7 +194,7 @@ type Verified struct {
 	Postconditions []Postcondition `json:"postconditions"`
 }
 
-func (Verified) eventType() string { return "execution.verified" }
+func (Verified) EventType() string { return "execution.verified" }
 
 func (e Verified) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "verified-without-receipt", ExecutionReceipted)
@@ -222,7 +223,7 @@ type Mismatched struct {
 	Postconditions []Postcondition `json:"postconditions"`
 }
 
-func (Mismatched) eventType() string { return "execution.mismatch" }
+func (Mismatched) EventType() string { return "execution.mismatch" }
 
 func (e Mismatched) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "mismatch-without-receipt", ExecutionReceipted)
@@ -241,7 +242,7 @@ type NotApplied struct {
 	ReleasedCents money.Cents `json:"releasedCents"`
 }
 
-func (NotApplied) eventType() string { return "execution.not_applied" }
+func (NotApplied) EventType() string { return "execution.not_applied" }
 
 func (e NotApplied) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "not-applied-state", ExecutionDispatched, ExecutionReceipted)
@@ -269,7 +270,7 @@ type Unconfirmed struct {
 	Cause       string `json:"cause"` // timeout, disconnected, unverifiable_answer, lease_expired
 }
 
-func (Unconfirmed) eventType() string { return "execution.unconfirmed" }
+func (Unconfirmed) EventType() string { return "execution.unconfirmed" }
 
 func (e Unconfirmed) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "unconfirmed-state", ExecutionDispatched)
@@ -289,7 +290,7 @@ type Voided struct {
 	ReleasedCents money.Cents `json:"releasedCents"`
 }
 
-func (Voided) eventType() string { return "execution.voided" }
+func (Voided) EventType() string { return "execution.voided" }
 
 func (e Voided) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "voided-state", ExecutionDispatched)
@@ -309,7 +310,7 @@ type PermitVoided struct {
 	Cause       string `json:"cause"`
 }
 
-func (PermitVoided) eventType() string { return "permit.voided" }
+func (PermitVoided) EventType() string { return "permit.voided" }
 
 func (e PermitVoided) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "permit-voided", ExecutionVoided)
@@ -318,24 +319,24 @@ func (e PermitVoided) apply(f *fold) {
 
 // bodies makes an empty body for each type of event, for replay.
 var bodies = byType(
-	func() body { return &Created{} }, func() body { return &Granted{} }, func() body { return &HostedSessionEvent{} },
-	func() body { return &Observed{} }, func() body { return &Initialized{} }, func() body { return &SessionIssued{} },
-	func() body { return &Proposed{} }, func() body { return &Checked{} }, func() body { return &Decided{} },
-	func() body { return &Issued{} }, func() body { return &PermitExpired{} }, func() body { return &PermitRevoked{} },
-	func() body { return &Claimed{} }, func() body { return &Dispatched{} }, func() body { return &HostedReceipt{} },
-	func() body { return &Receipt{} }, func() body { return &Consumed{} }, func() body { return &Verified{} },
-	func() body { return &Mismatched{} }, func() body { return &NotApplied{} }, func() body { return &Unconfirmed{} },
-	func() body { return &Voided{} }, func() body { return &PermitVoided{} },
-	func() body { return &ProposalPrepared{} }, func() body { return &ProposalVoided{} },
-	func() body { return &Paused{} }, func() body { return &Resumed{} }, func() body { return &Completed{} },
-	func() body { return &Revoked{} }, func() body { return &Terminated{} }, func() body { return &Failed{} },
-	func() body { return &GrantRevoked{} }, func() body { return &Metrics{} }, func() body { return &Refused{} },
+	func() Event { return &Created{} }, func() Event { return &Granted{} }, func() Event { return &HostedSessionEvent{} },
+	func() Event { return &Observed{} }, func() Event { return &Initialized{} }, func() Event { return &SessionIssued{} },
+	func() Event { return &Proposed{} }, func() Event { return &Checked{} }, func() Event { return &Decided{} },
+	func() Event { return &Issued{} }, func() Event { return &PermitExpired{} }, func() Event { return &PermitRevoked{} },
+	func() Event { return &Claimed{} }, func() Event { return &Dispatched{} }, func() Event { return &HostedReceipt{} },
+	func() Event { return &Receipt{} }, func() Event { return &Consumed{} }, func() Event { return &Verified{} },
+	func() Event { return &Mismatched{} }, func() Event { return &NotApplied{} }, func() Event { return &Unconfirmed{} },
+	func() Event { return &Voided{} }, func() Event { return &PermitVoided{} },
+	func() Event { return &ProposalPrepared{} }, func() Event { return &ProposalVoided{} },
+	func() Event { return &Paused{} }, func() Event { return &Resumed{} }, func() Event { return &Completed{} },
+	func() Event { return &Revoked{} }, func() Event { return &Terminated{} }, func() Event { return &Failed{} },
+	func() Event { return &GrantRevoked{} }, func() Event { return &Metrics{} }, func() Event { return &Refused{} },
 )
 
-func byType(makers ...func() body) map[string]func() body {
-	m := make(map[string]func() body, len(makers))
+func byType(makers ...func() Event) map[string]func() Event {
+	m := make(map[string]func() Event, len(makers))
 	for _, maker := range makers {
-		m[maker().eventType()] = maker
+		m[maker().EventType()] = maker
 	}
 	return m
 }

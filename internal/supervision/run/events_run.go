@@ -7,6 +7,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
 )
 
 // Created is run.created: everything an owner fixed about the run.
@@ -24,7 +25,7 @@ type Created struct {
 	StoreKeys   []string            `json:"storeKeys"` // the store's receipt keys as pinned at creation
 }
 
-func (Created) eventType() string { return "run.created" }
+func (Created) EventType() string { return "run.created" }
 
 func (e Created) apply(f *fold) {
 	f.must(e.Subject.Format == evidence.Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
@@ -63,14 +64,14 @@ type Granted struct {
 	CreatedBy string          `json:"createdBy"`
 }
 
-func (Granted) eventType() string { return "grant.created" }
+func (Granted) EventType() string { return "grant.created" }
 
 func (e Granted) apply(f *fold) {
 	f.status("grant-after-start", StatusCreated)
 	f.must(e.CreatedBy == "owner", "grant-creator", "only an owner creates a grant")
 	f.must(e.Grant.ExpiresAt > f.now && e.Grant.ExpiresAt <= f.now.Add(authority.MaxGrantMinutes*60e9), "grant-life", "a grant lives at most 60 minutes")
 	f.must(e.Grant.MaxTotalCents <= f.s.Budget.Limit, "grant-total", "a grant allows more than the budget")
-	f.must(f.s.grant(e.Grant.ID) == nil, "grant-twice", "a grant is created once")
+	f.must(f.s.Grant(e.Grant.ID) == nil, "grant-twice", "a grant is created once")
 	f.s.Grants = append(f.s.Grants, e.Grant)
 }
 
@@ -96,7 +97,7 @@ const (
 	SessionFailed     = "failed"
 )
 
-func (HostedSessionEvent) eventType() string { return "hosted.session" }
+func (HostedSessionEvent) EventType() string { return "hosted.session" }
 
 func (e HostedSessionEvent) apply(f *fold) {
 	switch h := f.s.Hosted; e.Phase {
@@ -130,7 +131,7 @@ type Observed struct {
 	State         json.RawMessage      `json:"state"` // trusted service state
 	StateDigest   string               `json:"stateDigest"`
 	View          *evidence.Commitment `json:"view"` // body of the last read: untrusted content
-	Catalog       []Entry              `json:"catalog"`
+	Catalog       []propose.Entry      `json:"catalog"`
 	CatalogDigest string               `json:"catalogDigest"`
 	ScreenshotID  *string              `json:"screenshotId"`
 }
@@ -144,7 +145,7 @@ func DecodeObserved(data []byte) (*Observed, error) {
 	return &o, nil
 }
 
-func (Observed) eventType() string { return "observation.recorded" }
+func (Observed) EventType() string { return "observation.recorded" }
 
 func (e Observed) apply(f *fold) {
 	f.status("observation-status", StatusCreated, StatusReady, StatusRunning)
@@ -152,7 +153,7 @@ func (e Observed) apply(f *fold) {
 	f.must(!f.s.Unresolved(), "observation-unresolved", "no observation is taken while an effect is unresolved")
 	f.must(e.CapturedAt <= f.now, "observation-time", "an observation is captured before it is recorded")
 	f.must(e.StateDigest == authority.Digest(authority.DomainState, e.State), "state-digest", "stateDigest is not the digest of the state")
-	f.must(e.CatalogDigest == CatalogDigest(e.Catalog) && len(e.Catalog) <= MaxEntries, "catalog-digest", "catalogDigest is not the digest of at most 64 entries")
+	f.must(e.CatalogDigest == propose.CatalogDigest(e.Catalog) && len(e.Catalog) <= propose.MaxEntries, "catalog-digest", "catalogDigest is not the digest of at most 64 entries")
 	f.must(e.DocumentEpoch == f.s.DocumentEpoch, "document-epoch", "the observation is of another document")
 	revision := f.s.StateRevision
 	if e.StateDigest != f.s.StateDigest {
@@ -171,7 +172,7 @@ func (e Observed) apply(f *fold) {
 // Initialized is run.initialized: the run is ready for its first report.
 type Initialized struct{}
 
-func (Initialized) eventType() string { return "run.initialized" }
+func (Initialized) EventType() string { return "run.initialized" }
 
 func (Initialized) apply(f *fold) {
 	f.status("initialized-twice", StatusCreated)
@@ -188,12 +189,12 @@ type SessionIssued struct {
 	Origin     string        `json:"origin"`
 }
 
-func (SessionIssued) eventType() string { return "session.issued" }
+func (SessionIssued) EventType() string { return "session.issued" }
 
 func (e SessionIssued) apply(f *fold) {
 	f.must(!f.s.Terminal() && f.s.Status != StatusCreated, "session-status", "a session is issued for a run that is under way")
 	f.must(e.Generation == f.s.Session.Generation+1, "session-generation", "each session has the next generation")
-	f.must(e.ExpiresAt <= f.s.grantsEnd(), "session-life", "a session ends no later than the grant")
+	f.must(e.ExpiresAt <= f.s.GrantsEnd(), "session-life", "a session ends no later than the grant")
 	f.s.Session = Session(e)
 }
 
@@ -202,7 +203,7 @@ type Paused struct {
 	Stop Stop `json:"stopContext"`
 }
 
-func (Paused) eventType() string { return "run.paused" }
+func (Paused) EventType() string { return "run.paused" }
 
 func (e Paused) apply(f *fold) {
 	f.status("paused-status", StatusReady, StatusRunning)
@@ -218,7 +219,7 @@ type Resumed struct {
 	Cause string `json:"cause"` // attempt_ended, lease_expired
 }
 
-func (Resumed) eventType() string { return "run.resumed" }
+func (Resumed) EventType() string { return "run.resumed" }
 
 func (e Resumed) apply(f *fold) {
 	f.status("resumed-status", StatusRunning)
@@ -231,7 +232,7 @@ type Completed struct {
 	ExecutionID string `json:"executionId"`
 }
 
-func (Completed) eventType() string { return "run.completed" }
+func (Completed) EventType() string { return "run.completed" }
 
 func (e Completed) apply(f *fold) {
 	f.status("completed-status", StatusReady)
@@ -249,7 +250,7 @@ type Revoked struct {
 	Stop Stop   `json:"stopContext"`
 }
 
-func (Revoked) eventType() string { return "run.revoked" }
+func (Revoked) EventType() string { return "run.revoked" }
 
 func (e Revoked) apply(f *fold) { f.end(e.By == "owner", StatusRevoked, e.Stop) }
 
@@ -258,7 +259,7 @@ type Terminated struct {
 	Stop Stop `json:"stopContext"`
 }
 
-func (Terminated) eventType() string { return "run.terminated" }
+func (Terminated) EventType() string { return "run.terminated" }
 
 func (e Terminated) apply(f *fold) { f.end(true, StatusTerminated, e.Stop) }
 
@@ -267,7 +268,7 @@ type Failed struct {
 	Stop Stop `json:"stopContext"`
 }
 
-func (Failed) eventType() string { return "run.failed" }
+func (Failed) EventType() string { return "run.failed" }
 
 func (e Failed) apply(f *fold) {
 	f.status("failed-status", StatusCreated)
@@ -291,10 +292,10 @@ type GrantRevoked struct {
 	Cause   string `json:"cause"`
 }
 
-func (GrantRevoked) eventType() string { return "grant.revoked" }
+func (GrantRevoked) EventType() string { return "grant.revoked" }
 
 func (e GrantRevoked) apply(f *fold) {
-	g := f.s.grant(e.GrantID)
+	g := f.s.Grant(e.GrantID)
 	if f.must(g != nil && g.ExpiresAt > f.now, "grant-revoked", "the grant is not there or has ended") {
 		g.ExpiresAt = f.now
 	}
@@ -312,7 +313,7 @@ type Metrics struct {
 	ObservationMicros *int64  `json:"observationMicros"`
 }
 
-func (Metrics) eventType() string { return "metrics" }
+func (Metrics) EventType() string { return "metrics" }
 func (Metrics) apply(*fold)       {}
 
 // Refused is operation.refused: an authenticated request that was turned down
@@ -323,9 +324,9 @@ type Refused struct {
 	BodySHA256 string  `json:"bodySha256"`
 }
 
-func (Refused) eventType() string { return "operation.refused" }
+func (Refused) EventType() string { return "operation.refused" }
 
 func (e Refused) apply(f *fold) {
 	f.s.Refusals++
-	f.must(f.s.Refusals <= maxRefusals, "refusal-limit", "at most 100 refusals of a run are recorded")
+	f.must(f.s.Refusals <= MaxRefusals, "refusal-limit", "at most 100 refusals of a run are recorded")
 }

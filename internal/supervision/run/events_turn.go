@@ -4,75 +4,17 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
 )
-
-// Reported is a report as evidence holds it: structure in full, prose as
-// commitments.
-type Reported struct {
-	GoalRestatement     evidence.Commitment   `json:"goalRestatement"`
-	Candidates          []ReportedCandidate   `json:"candidates"`
-	SelectedCandidateID string                `json:"selectedCandidateId"`
-	Justification       ReportedJustification `json:"justification"`
-	ExpectedEffect      ExpectedEffect        `json:"expectedEffect"`
-	Uncertainties       []evidence.Commitment `json:"uncertainties"`
-}
-
-// ReportedCandidate is one candidate of a [Reported].
-type ReportedCandidate struct {
-	ID              string               `json:"id"`
-	Action          Action               `json:"action"`
-	Purpose         evidence.Commitment  `json:"purpose"`
-	Disposition     string               `json:"disposition"`
-	RejectionReason *evidence.Commitment `json:"rejectionReason"`
-}
-
-// ReportedJustification is the justification of a [Reported].
-type ReportedJustification struct {
-	Summary      evidence.Commitment `json:"summary"`
-	EvidenceRefs []string            `json:"evidenceRefs"`
-}
-
-// NewReported turns a report into its evidence form; text salts and keeps one prose.
-func NewReported(r *Report, text func(string) evidence.Commitment) Reported {
-	out := Reported{
-		GoalRestatement:     text(r.GoalRestatement),
-		SelectedCandidateID: r.SelectedCandidateID,
-		Justification:       ReportedJustification{text(r.Justification.Summary), r.Justification.EvidenceRefs},
-		ExpectedEffect:      r.ExpectedEffect,
-		Uncertainties:       []evidence.Commitment{},
-	}
-	for _, c := range r.Candidates {
-		rc := ReportedCandidate{ID: c.ID, Action: c.Action, Purpose: text(c.Purpose), Disposition: c.Disposition}
-		if c.RejectionReason != nil {
-			reason := text(*c.RejectionReason)
-			rc.RejectionReason = &reason
-		}
-		out.Candidates = append(out.Candidates, rc)
-	}
-	for _, u := range r.Uncertainties {
-		out.Uncertainties = append(out.Uncertainties, text(u))
-	}
-	return out
-}
-
-// claim gives the hard checks the same material that the report gave them.
-func (r *Reported) claim() claim {
-	shape := Report{SelectedCandidateID: r.SelectedCandidateID}
-	for _, c := range r.Candidates {
-		shape.Candidates = append(shape.Candidates, Candidate{ID: c.ID, Action: c.Action, Disposition: c.Disposition})
-	}
-	shape.Justification.EvidenceRefs, shape.ExpectedEffect = r.Justification.EvidenceRefs, r.ExpectedEffect
-	return claimOf(&shape)
-}
 
 // Proposed is turn.proposed: a well-formed report was received.
 type Proposed struct {
-	TurnID       string   `json:"turnId"`
-	Report       Reported `json:"report"`
-	ReportDigest string   `json:"reportDigest"`
+	TurnID       string           `json:"turnId"`
+	Report       propose.Reported `json:"report"`
+	ReportDigest string           `json:"reportDigest"`
 }
 
-func (Proposed) eventType() string { return "turn.proposed" }
+func (Proposed) EventType() string { return "turn.proposed" }
 
 func (e Proposed) apply(f *fold) {
 	f.status("turn-status", StatusReady)
@@ -102,11 +44,11 @@ type Checked struct {
 	Provenance    string       `json:"provenance"`
 }
 
-func (Checked) eventType() string { return "policy.checked" }
+func (Checked) EventType() string { return "policy.checked" }
 
-// newChecked writes a review down, with the digests of the effect and the action
+// NewChecked writes a review down, with the digests of the effect and the action
 // that were reviewed.
-func newChecked(s *State, turnID string, r Review) Checked {
+func NewChecked(s *State, turnID string, r Review) Checked {
 	c := Checked{TurnID: turnID, Findings: r.Findings, Verdict: CheckPassed, Provenance: ByHardPolicy}
 	if s.Observation != nil {
 		c.ObservationID = &s.Observation.ID
@@ -198,7 +140,7 @@ type Decided struct {
 	Provenance           string               `json:"provenance"`
 }
 
-func (Decided) eventType() string { return "guardian.decided" }
+func (Decided) EventType() string { return "guardian.decided" }
 
 func (e Decided) apply(f *fold) {
 	t := f.s.Turn
@@ -224,7 +166,7 @@ type Issued struct {
 	AmountCents money.Cents      `json:"amountCents"`
 }
 
-func (Issued) eventType() string { return "permit.issued" }
+func (Issued) EventType() string { return "permit.issued" }
 
 func (e Issued) apply(f *fold) {
 	t, b := f.s.Turn, e.Permit.Bindings
@@ -233,14 +175,14 @@ func (e Issued) apply(f *fold) {
 	if !f.must(t != nil && t.Phase == turnDecided && t.Allowed && t.ID == b.TurnID, "permit-without-allow", "no ALLOW stands behind the permit") {
 		return
 	}
-	g := f.s.grant(b.GrantID)
+	g := f.s.Grant(b.GrantID)
 	f.must(g != nil && b.GrantID == t.GrantID && g.Live(f.now) && g.Covers(b.OperationID), "permit-grant", "no live grant covers the operation")
 	f.must(g == nil || e.Permit.ExpiresAt > f.now && e.Permit.ExpiresAt <= authority.PermitExpiry(f.now, g.ExpiresAt), "permit-life", "a permit lives at most 30 s and never longer than its grant")
 	o := f.s.Observation
 	f.must(o != nil && b.ObservationID == o.ID && b.DocumentEpoch == f.s.DocumentEpoch && b.StateRevision == f.s.StateRevision &&
 		b.RunID == f.s.ID && b.Goal == f.s.GoalDigest && b.ActionDigest == t.ActionDigest, "permit-bindings", "a binding is not what was checked")
 	f.must(e.Permit.EffectDigest == t.EffectDigest && e.EntryID == t.EntryID && e.AmountCents == t.AmountCents, "permit-effect", "the permit is not for the effect that was checked")
-	f.must((e.Class == ClassCommit) == (b.TransactionProposalID != nil), "permit-proposal", "a commit names the prepared proposal, anything else names none")
+	f.must((e.Class == propose.ClassCommit) == (b.TransactionProposalID != nil), "permit-proposal", "a commit names the prepared proposal, anything else names none")
 	f.must(b.TransactionProposalID == nil || f.s.Proposal != nil && f.s.Proposal.ID == *b.TransactionProposalID, "permit-proposal", "the permit names a proposal that is not prepared")
 	f.s.Permit = &Permit{e.Permit, e.EntryID, e.Class, e.AmountCents}
 	t.Allowed = false // one ALLOW, one permit
@@ -252,7 +194,7 @@ type PermitExpired struct {
 	PermitID string `json:"permitId"`
 }
 
-func (PermitExpired) eventType() string { return "permit.expired" }
+func (PermitExpired) EventType() string { return "permit.expired" }
 
 func (e PermitExpired) apply(f *fold) {
 	p := f.s.Permit
@@ -274,7 +216,7 @@ type PermitRevoked struct {
 	Cause    string `json:"cause"`
 }
 
-func (PermitRevoked) eventType() string { return "permit.revoked" }
+func (PermitRevoked) EventType() string { return "permit.revoked" }
 
 func (e PermitRevoked) apply(f *fold) {
 	f.must(f.s.Permit != nil && f.s.Permit.ID == e.PermitID, "permit-revoked", "the permit is not live")
@@ -286,7 +228,7 @@ type ProposalPrepared struct {
 	Proposal Proposal `json:"proposal"`
 }
 
-func (ProposalPrepared) eventType() string { return "proposal.prepared" }
+func (ProposalPrepared) EventType() string { return "proposal.prepared" }
 
 func (e ProposalPrepared) apply(f *fold) {
 	p := e.Proposal
@@ -303,7 +245,7 @@ type ProposalVoided struct {
 	Cause      string `json:"cause"` // state, expired, executed
 }
 
-func (ProposalVoided) eventType() string { return "proposal.voided" }
+func (ProposalVoided) EventType() string { return "proposal.voided" }
 
 func (e ProposalVoided) apply(f *fold) {
 	f.must(f.s.Proposal != nil && f.s.Proposal.ID == e.ProposalID, "proposal-voided", "the proposal is not there")

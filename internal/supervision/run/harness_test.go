@@ -1,4 +1,4 @@
-package run
+package run_test
 
 import (
 	"bytes"
@@ -18,6 +18,9 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // The price of the one thing that the synthetic shop sells, shipping included,
@@ -48,11 +51,11 @@ type shop struct {
 	Price    int64 `json:"price"` // cents
 }
 
-func (s shop) offer() *Offer {
+func (s shop) offer() *decide.Offer {
 	if s.Checkout == 0 || s.Ordered {
 		return nil
 	}
-	return &Offer{OperationID: "shop.submit", Destination: "addr_home", AmountCents: money.Cents(s.Price), Currency: "USD"}
+	return &decide.Offer{OperationID: "shop.submit", Destination: "addr_home", AmountCents: money.Cents(s.Price), Currency: "USD"}
 }
 
 // apply does what an operation does.
@@ -69,27 +72,27 @@ func pointer[T any](v T) *T { return &v }
 
 // catalog lists what the shop offers: item (read), prepare, submit (commit, when
 // prepared), order (read, when ordered).
-func (s shop) catalog(proposalID *string) []Entry {
-	entry := func(id, operation, class string, amount *money.Cents, args string, disclosed []string, postcondition string, facts ...authority.Fact) Entry {
-		return Entry{
+func (s shop) catalog(proposalID *string) []propose.Entry {
+	entry := func(id, operation, class string, amount *money.Cents, args string, disclosed []string, postcondition string, facts ...authority.Fact) propose.Entry {
+		return propose.Entry{
 			EntryID: id, Kind: "service", OperationID: operation, TargetRef: "tgt_" + id, Args: json.RawMessage(args), Label: id, Transport: "service",
-			Effect: Effect{Class: class, DisclosedFields: disclosed, Postconditions: []string{postcondition}, AmountCents: amount},
+			Effect: propose.Effect{Class: class, DisclosedFields: disclosed, Postconditions: []string{postcondition}, AmountCents: amount},
 			Facts:  facts,
 		}
 	}
 	total := money.Cents(s.Price)
 	terms := []authority.Fact{{Name: "addressRef", Value: "addr_home"}, {Name: "totalCents", Value: total.String()}}
-	item := entry("item", "shop.item", ClassRead, nil, `{"item":"keyboard"}`, []string{}, "item.read")
-	prepare := entry("prepare", "shop.prepare", ClassPrepare, pointer(money.Cents(0)), `{"addressRef":"addr_home"}`, []string{"addressRef"}, "checkout.prepared", terms...)
+	item := entry("item", "shop.item", propose.ClassRead, nil, `{"item":"keyboard"}`, []string{}, "item.read")
+	prepare := entry("prepare", "shop.prepare", propose.ClassPrepare, pointer(money.Cents(0)), `{"addressRef":"addr_home"}`, []string{"addressRef"}, "checkout.prepared", terms...)
 	prepare.Destination, prepare.Currency, prepare.FitCents = pointer("addr_home"), pointer("USD"), &total
-	list := []Entry{item, prepare}
+	list := []propose.Entry{item, prepare}
 	if s.offer() != nil && proposalID != nil {
-		submit := entry("submit", "shop.submit", ClassCommit, &total, `{"amountCents":"`+total.String()+`"}`, []string{"addressRef", "totalCents"}, "order.confirmed", terms...)
+		submit := entry("submit", "shop.submit", propose.ClassCommit, &total, `{"amountCents":"`+total.String()+`"}`, []string{"addressRef", "totalCents"}, "order.confirmed", terms...)
 		submit.Destination, submit.Currency, submit.Effect.TransactionProposalID = pointer("addr_home"), pointer("USD"), proposalID
 		list = append(list, submit)
 	}
 	if s.Ordered {
-		list = append(list, entry("order", "shop.order", ClassRead, nil, `{}`, []string{}, "order.read"))
+		list = append(list, entry("order", "shop.order", propose.ClassRead, nil, `{}`, []string{}, "order.read"))
 	}
 	return list
 }
@@ -105,12 +108,12 @@ type world struct {
 	seed    uint64
 	events  []evidence.Event
 	texts   []evidence.Text
-	fates   map[string]Fate
+	fates   map[string]decide.Fate
 	shop    shop
-	catalog []Entry
-	doors   Doors
+	catalog []propose.Entry
+	doors   decide.Doors
 	dead    bool // the holder of the lease is gone
-	last    *Transition
+	last    *decide.Transition
 }
 
 // base is when every run of the tests begins.
@@ -118,7 +121,7 @@ var base = evidence.TimeOf(time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC))
 
 // blank is the world before its run exists.
 func blank(t rapid.TB, target string) *world {
-	return &world{TB: t, target: target, now: base, fates: map[string]Fate{}, shop: shop{Price: int64(price)}}
+	return &world{TB: t, target: target, now: base, fates: map[string]decide.Fate{}, shop: shop{Price: int64(price)}}
 }
 
 // begun is a run that is ready for its first report.
@@ -155,7 +158,7 @@ func kept(key string, make stage) stage {
 	}
 }
 
-func (w *world) local() bool { return w.target == TargetLocal }
+func (w *world) local() bool { return w.target == run.TargetLocal }
 
 func (w *world) after(d time.Duration) *world { w.now = w.now.Add(d); return w }
 
@@ -167,9 +170,9 @@ func (w *world) fresh() (seed [32]byte) {
 }
 
 // read reads the state as the next caller would.
-func (w *world) read() *State {
+func (w *world) read() *run.State {
 	w.Helper()
-	s, err := DecodeState(w.state)
+	s, err := run.DecodeState(w.state)
 	if err != nil {
 		w.Fatalf("the stored state is unreadable: %v", err)
 	}
@@ -178,9 +181,9 @@ func (w *world) read() *State {
 
 // attempt makes one decision and stores nothing: on a copy of the state that the
 // last decision left, which has to stay as it was stored.
-func (w *world) attempt(decide func(*Deciding)) (*Transition, error) {
+func (w *world) attempt(choose func(*decide.Deciding)) (*decide.Transition, error) {
 	w.Helper()
-	var s *State
+	var s *run.State
 	if w.state != nil {
 		s = w.read()
 	}
@@ -193,15 +196,15 @@ func (w *world) attempt(decide func(*Deciding)) (*Transition, error) {
 			}
 		}()
 	}
-	d := Begin(s, w.now, w.fresh(), !w.dead, w.doors)
-	decide(d)
+	d := decide.Begin(s, w.now, w.fresh(), !w.dead, w.doors)
+	choose(d)
 	return d.Done()
 }
 
 // do makes one decision and stores what came of it.
-func (w *world) do(decide func(*Deciding)) *Transition {
+func (w *world) do(choose func(*decide.Deciding)) *decide.Transition {
 	w.Helper()
-	out, err := w.attempt(decide)
+	out, err := w.attempt(choose)
 	if err != nil {
 		w.Fatalf("the machine refused its own decision: %v", err)
 	}
@@ -209,7 +212,7 @@ func (w *world) do(decide func(*Deciding)) *Transition {
 	return out
 }
 
-func (w *world) store(out *Transition) {
+func (w *world) store(out *decide.Transition) {
 	w.Helper()
 	state, err := out.State.Encode()
 	if err != nil {
@@ -242,14 +245,14 @@ func link(events []evidence.Event) evidence.Link {
 }
 
 // settle stores what time alone brings about.
-func (w *world) settle() *Transition { return w.do(func(*Deciding) {}) }
+func (w *world) settle() *decide.Transition { return w.do(func(*decide.Deciding) {}) }
 
 // denied makes a decision that must be a denial, stores its settling, and
 // returns the reason.
-func (w *world) denied(decide func(*Deciding) *authority.Denial) string {
+func (w *world) denied(choose func(*decide.Deciding) *authority.Denial) string {
 	w.Helper()
 	var denial *authority.Denial
-	w.do(func(d *Deciding) { denial = decide(d) })
+	w.do(func(d *decide.Deciding) { denial = choose(d) })
 	if denial == nil {
 		return ""
 	}
@@ -257,10 +260,10 @@ func (w *world) denied(decide func(*Deciding) *authority.Denial) string {
 }
 
 // replay folds the whole chain again.
-func (w *world) replay() *Replay { return replayed(w.events) }
+func (w *world) replay() *run.Replay { return replayed(w.events) }
 
-func replayed(events []evidence.Event) *Replay {
-	r := &Replay{}
+func replayed(events []evidence.Event) *run.Replay {
+	r := &run.Replay{}
 	for _, e := range events {
 		r.Apply(e)
 	}
@@ -300,11 +303,11 @@ func (w *world) emitted(n int, want ...string) {
 	}
 }
 
-func (w *world) request() CreateRequest {
+func (w *world) request() decide.CreateRequest {
 	names := authority.NewFresh(sha256.Sum256([]byte(w.target)), w.now)
-	r := CreateRequest{
+	r := decide.CreateRequest{
 		Workspace: "default", Issuer: issuer, RunID: names.ID(),
-		Config: Config{
+		Config: run.Config{
 			Service: "shop", Target: w.target, Channel: "http", TrafficActor: "agent", Mode: "bounded", ExecutionMode: "replay",
 			Executor: "replay", Interrogator: "replay",
 		},
@@ -313,7 +316,7 @@ func (w *world) request() CreateRequest {
 		Constraints: []authority.Constraint{{Name: "addressRef", Rule: authority.RuleEquals, Value: "addr_home"}, {Name: "totalCents", Rule: authority.RuleAtMost, Value: "13700"}},
 		Operations:  []string{"shop.item", "shop.prepare", "shop.submit", "shop.order"},
 		MaxUses:     map[string]int64{"shop.submit": 1},
-		Workflow:    []Step{{"read", "item.read"}, {"prepare", "checkout.prepared"}, {"commit", "order.confirmed"}, {"verify", "order.read"}},
+		Workflow:    []run.Step{{"read", "item.read"}, {"prepare", "checkout.prepared"}, {"commit", "order.confirmed"}, {"verify", "order.read"}},
 		Budget:      authority.Budget{Limit: price}, Currency: "USD",
 	}
 	if !w.local() {
@@ -324,14 +327,14 @@ func (w *world) request() CreateRequest {
 
 // create emits run.created, its grant and, for a hosted run, the intent to open
 // a session.
-func (w *world) create(r CreateRequest) {
+func (w *world) create(r decide.CreateRequest) {
 	w.Helper()
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		d.Create(r)
 		if !w.local() {
 			execution, session := d.NewID(), d.NewID()
 			body := dispatch.HashBody([]byte("{}"))
-			d.DispatchSession(execution, session, canon.Hash([]byte("session")), Dispatch{origin, session, "POST", origin + "/api/sessions", body, testKey.ID}, holder)
+			d.DispatchSession(execution, session, canon.Hash([]byte("session")), run.Dispatch{origin, session, "POST", origin + "/api/sessions", body, testKey.ID}, holder)
 		}
 	})
 }
@@ -339,7 +342,7 @@ func (w *world) create(r CreateRequest) {
 // start brings a created run to ready.
 func (w *world) start() {
 	w.Helper()
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		if !w.local() {
 			h := *d.State().Hosted
 			if denial := d.OpenSession(w.receipt(d, h.ExecutionID, d.State().ID, h.EffectHash, h.Dispatch, dispatch.Applied, nil, nil)); denial != nil {
@@ -352,7 +355,7 @@ func (w *world) start() {
 }
 
 // receipt is the store's signed word.
-func (w *world) receipt(d *Deciding, jti, pid, effect string, sent Dispatch, result dispatch.Result, order, amount *string) string {
+func (w *world) receipt(d *decide.Deciding, jti, pid, effect string, sent run.Dispatch, result dispatch.Result, order, amount *string) string {
 	w.Helper()
 	token, err := dispatch.Receipt{
 		Issuer: origin, Audience: issuer, ID: jti, StepPermit: pid, Session: sent.SessionID, EffectDigest: effect, BodyHash: sent.BodySHA256,
@@ -366,12 +369,12 @@ func (w *world) receipt(d *Deciding, jti, pid, effect string, sent Dispatch, res
 }
 
 // sighting is what the shop shows now.
-func (w *world) sighting() Sighting {
-	return Sighting{State: canon.MustMarshal(w.shop), Offer: w.shop.offer(), CapturedAt: w.now}
+func (w *world) sighting() decide.Sighting {
+	return decide.Sighting{State: canon.MustMarshal(w.shop), Offer: w.shop.offer(), CapturedAt: w.now}
 }
 
 // observed records a new observation inside a decision.
-func (w *world) observed(d *Deciding) {
+func (w *world) observed(d *decide.Deciding) {
 	seen := w.sighting()
 	plan := d.Plan(seen)
 	w.catalog = w.shop.catalog(plan.ProposalID)
@@ -379,24 +382,24 @@ func (w *world) observed(d *Deciding) {
 }
 
 // promised tells which of the newest execution's postconditions hold.
-func (w *world) promised(s *State) []Postcondition {
+func (w *world) promised(s *run.State) []run.Postcondition {
 	x := s.Execution
-	if x == nil || x.State != ExecutionReceipted {
+	if x == nil || x.State != run.ExecutionReceipted {
 		return nil
 	}
 	holds := map[string]bool{
 		"item.read": true, "checkout.prepared": w.shop.Checkout > 0, "order.confirmed": w.shop.Ordered, "order.read": w.shop.Ordered,
 	}
-	var seen []Postcondition
+	var seen []run.Postcondition
 	for _, name := range x.Postconditions {
-		seen = append(seen, Postcondition{name, holds[name]})
+		seen = append(seen, run.Postcondition{name, holds[name]})
 	}
 	return seen
 }
 
 func (w *world) observe() *world {
 	w.Helper()
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		if denial := d.CanObserve(); denial != nil {
 			w.Fatal(denial)
 		}
@@ -405,9 +408,9 @@ func (w *world) observe() *world {
 	return w
 }
 
-func (w *world) entry(id string) *Entry {
+func (w *world) entry(id string) *propose.Entry {
 	w.Helper()
-	e := EntryByID(w.catalog, id)
+	e := propose.EntryByID(w.catalog, id)
 	if e == nil {
 		w.Fatalf("the catalog has no entry %s", id)
 	}
@@ -415,40 +418,42 @@ func (w *world) entry(id string) *Entry {
 }
 
 // report is a faultless report on one entry.
-func (w *world) report(id string) *Report {
+func (w *world) report(id string) *propose.Report {
 	w.Helper()
 	return reportOn(w.entry(id), w.read().Observation)
 }
 
-func reportOn(e *Entry, o *Observation) *Report {
+func reportOn(e *propose.Entry, o *run.Observation) *propose.Report {
 	refs := []string{}
 	if o != nil {
 		refs = append(refs, o.ID)
 	}
-	return &Report{
+	return &propose.Report{
 		GoalRestatement:     "Buy one keyboard.",
-		Candidates:          []Candidate{{ID: "a", Action: e.Action(), Purpose: "to get on", Disposition: dispositionProposed}},
+		Candidates:          []propose.Candidate{{ID: "a", Action: e.Action(), Purpose: "to get on", Disposition: propose.DispositionProposed}},
 		SelectedCandidateID: "a",
-		Justification:       Justification{Summary: "it is the next step", EvidenceRefs: refs},
-		ExpectedEffect:      ExpectedEffect{e.OperationID, e.Effect.TransactionProposalID, e.Effect.DisclosedFields, e.Effect.Postconditions},
-		Uncertainties:       []string{},
+		Justification:       propose.Justification{Summary: "it is the next step", EvidenceRefs: refs},
+		ExpectedEffect: propose.ExpectedEffect{
+			OperationID: e.OperationID, TransactionProposalID: e.Effect.TransactionProposalID, DisclosedFields: e.Effect.DisclosedFields, Postconditions: e.Effect.Postconditions,
+		},
+		Uncertainties: []string{},
 	}
 }
 
 var (
-	allow     = Verdict{Decision: Allow, ReasonCode: authority.Relevant, Explanation: "It serves the goal.", Provider: "replay", Provenance: ByReplay}
-	terminate = Verdict{Decision: Terminate, ReasonCode: authority.InjectionSuspected, Explanation: "No further.", Provider: "replay", Provenance: ByReplay}
+	allow     = decide.Verdict{Decision: run.Allow, ReasonCode: authority.Relevant, Explanation: "It serves the goal.", Provider: "replay", Provenance: run.ByReplay}
+	terminate = decide.Verdict{Decision: run.Terminate, ReasonCode: authority.InjectionSuspected, Explanation: "No further.", Provider: "replay", Provenance: run.ByReplay}
 )
 
-func pauseFor(reason string) Verdict {
-	return Verdict{Decision: Pause, ReasonCode: reason, Explanation: "Wait.", Provider: "replay", Provenance: ByReplay}
+func pauseFor(reason string) decide.Verdict {
+	return decide.Verdict{Decision: run.Pause, ReasonCode: reason, Explanation: "Wait.", Provider: "replay", Provenance: run.ByReplay}
 }
 
 // propose hands a report in and returns the reason of the first failed check or
 // of the denial, or "" when everything passed.
-func (w *world) propose(r *Report) (reason string) {
+func (w *world) propose(r *propose.Report) (reason string) {
 	w.Helper()
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		review, denial := d.Propose(r, w.catalog)
 		if reason = review.Reason; denial != nil {
 			reason = denial.Reason
@@ -458,11 +463,11 @@ func (w *world) propose(r *Report) (reason string) {
 }
 
 // judged hands a faultless report in and lets the guardian answer.
-func (w *world) judged(id string, v Verdict) *Permit {
+func (w *world) judged(id string, v decide.Verdict) *run.Permit {
 	w.Helper()
-	var permit *Permit
+	var permit *run.Permit
 	report := w.report(id)
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		review, denial := d.Propose(report, w.catalog)
 		if denial != nil || review.Reason != "" {
 			w.Fatalf("propose %s: %v, %s", id, denial, review.Reason)
@@ -473,7 +478,7 @@ func (w *world) judged(id string, v Verdict) *Permit {
 }
 
 // permit gets a permit for an entry.
-func (w *world) permit(id string) *Permit {
+func (w *world) permit(id string) *run.Permit {
 	w.Helper()
 	p := w.judged(id, allow)
 	if p == nil {
@@ -483,25 +488,25 @@ func (w *world) permit(id string) *Permit {
 }
 
 // use is the lawful use of a permit.
-func (w *world) use(d *Deciding, p *Permit) ClaimRequest {
+func (w *world) use(d *decide.Deciding, p *run.Permit) decide.ClaimRequest {
 	action := w.entry(p.EntryID).Action()
-	var fate *Fate
+	var fate *decide.Fate
 	if f, ok := w.fates[p.ID]; ok {
 		fate = &f
 	}
-	return ClaimRequest{
+	return decide.ClaimRequest{
 		PermitID: p.ID, Action: &action, Catalog: w.catalog, Fate: fate, ExecutionID: d.NewID(), Holder: holder,
-		Dispatch: func(e *Entry, _ *Permit) (*Dispatch, *authority.Denial) {
-			return &Dispatch{origin, d.State().Hosted.ID, "POST", origin + "/api/" + e.EntryID, dispatch.HashBody(e.Args), testKey.ID}, nil
+		Dispatch: func(e *propose.Entry, _ *run.Permit) (*run.Dispatch, *authority.Denial) {
+			return &run.Dispatch{origin, d.State().Hosted.ID, "POST", origin + "/api/" + e.EntryID, dispatch.HashBody(e.Args), testKey.ID}, nil
 		},
 	}
 }
 
 // claim claims a permit and stores the intent. For a local shop the caller
 // receives in the same decision; see [world.carry].
-func (w *world) claim(p *Permit) *Execution {
+func (w *world) claim(p *run.Permit) *run.Execution {
 	w.Helper()
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		if _, denial := d.Claim(w.use(d, p)); denial != nil {
 			w.Fatal(denial)
 		}
@@ -510,21 +515,21 @@ func (w *world) claim(p *Permit) *Execution {
 }
 
 // outcome is the receipt that the target demands.
-func (w *world) outcome(d *Deciding, result string) Outcome {
+func (w *world) outcome(d *decide.Deciding, result string) decide.Outcome {
 	w.Helper()
 	x := d.State().Execution
-	o := Outcome{Kind: ReceiptLocal, Result: result, BodySHA256: canon.Hash([]byte(x.ID)), ObservedBy: "response"}
-	if result == ResultRefused {
+	o := decide.Outcome{Kind: run.ReceiptLocal, Result: result, BodySHA256: canon.Hash([]byte(x.ID)), ObservedBy: "response"}
+	if result == run.ResultRefused {
 		o.Cause = "refused"
 	}
 	switch {
 	case w.local():
-	case x.Class == ClassRead:
-		o.Kind, o.Status = ReceiptRead, 200
+	case x.Class == propose.ClassRead:
+		o.Kind, o.Status = run.ReceiptRead, 200
 	default:
-		o.Kind, o.Status = ReceiptHosted, 200
+		o.Kind, o.Status = run.ReceiptHosted, 200
 		var order, amount *string
-		if result == ResultApplied && x.Class == ClassCommit {
+		if result == run.ResultApplied && x.Class == propose.ClassCommit {
 			names := authority.NewFresh(sha256.Sum256([]byte(x.ID)), d.Now())
 			order, amount = pointer(names.ID()), pointer(x.AmountCents.String())
 		}
@@ -535,10 +540,10 @@ func (w *world) outcome(d *Deciding, result string) Outcome {
 }
 
 // received is the receipt of the execution under way, inside a decision.
-func (w *world) received(d *Deciding, result string) {
+func (w *world) received(d *decide.Deciding, result string) {
 	w.Helper()
 	x := *d.State().Execution
-	if result == ResultApplied {
+	if result == run.ResultApplied {
 		w.shop.apply(x.OperationID)
 	}
 	if denial := d.Receive(x.ID, w.outcome(d, result)); denial != nil {
@@ -548,22 +553,22 @@ func (w *world) received(d *Deciding, result string) {
 
 func (w *world) receive(result string) {
 	w.Helper()
-	w.do(func(d *Deciding) { w.received(d, result) })
+	w.do(func(d *decide.Deciding) { w.received(d, result) })
 }
 
 // carry uses a permit up to its receipt, in one commit or two.
-func (w *world) carry(p *Permit) {
+func (w *world) carry(p *run.Permit) {
 	w.Helper()
 	if !w.local() {
 		w.claim(p)
-		w.receive(ResultApplied)
+		w.receive(run.ResultApplied)
 		return
 	}
-	w.do(func(d *Deciding) {
+	w.do(func(d *decide.Deciding) {
 		if _, denial := d.Claim(w.use(d, p)); denial != nil {
 			w.Fatal(denial)
 		}
-		w.received(d, ResultApplied)
+		w.received(d, run.ResultApplied)
 	})
 }
 
@@ -588,7 +593,7 @@ func (w *world) upTo(id string) *world {
 }
 
 // status requires the status of the run and returns its state.
-func (w *world) status(want string) *State {
+func (w *world) status(want string) *run.State {
 	w.Helper()
 	s := w.read()
 	if s.Status != want {
@@ -623,7 +628,7 @@ func (w *world) budget(spent, reserved money.Cents) {
 
 // rule returns the rule that an error of Done names.
 func rule(err error) string {
-	var u *Unlawful
+	var u *run.Unlawful
 	if errors.As(err, &u) {
 		return u.Rule
 	}

@@ -19,10 +19,11 @@ func (u *Unlawful) Error() string {
 	return fmt.Sprintf("run: unlawful transition: %s: %s", u.Rule, u.Detail)
 }
 
-// body is the data of one type of event together with its meaning: apply folds
+// Event is the data of one type of event together with its meaning: apply folds
 // it into the state and reports every rule that it breaks.
-type body interface {
-	eventType() string
+type Event interface {
+	// EventType is the type of the event as evidence names it.
+	EventType() string
 	apply(*fold)
 }
 
@@ -36,7 +37,7 @@ func NewFold(s *State, now evidence.Time) *Fold {
 }
 
 // Apply folds the next event.
-func (f *Fold) Apply(id string, e body) {
+func (f *Fold) Apply(id string, e Event) {
 	f.fold.id = id
 	f.fold.sequence++
 	f.fold.run(e)
@@ -64,7 +65,7 @@ func (f *fold) must(lawful bool, rule, detail string) bool {
 }
 
 // run folds b as the event after the newest.
-func (f *fold) run(b body) {
+func (f *fold) run(b Event) {
 	_, created := b.(*Created)
 	if !f.must(created == (f.sequence == 1) && created == (f.s.Machine == 0), "first-event", "run.created stands exactly at the beginning") && created {
 		return // it would wipe out what the chain has come to

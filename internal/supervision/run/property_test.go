@@ -1,4 +1,4 @@
-package run
+package run_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/run"
 
 	"pgregory.net/rapid"
 )
@@ -29,15 +31,15 @@ func TestMain(m *testing.M) {
 // errands are requests that may come at any time, lawful or not.
 var errands = []struct {
 	name string
-	do   func(*world, *rapid.T, *Deciding)
+	do   func(*world, *rapid.T, *decide.Deciding)
 }{
-	{"nothing", func(*world, *rapid.T, *Deciding) {}},
-	{"observe", func(w *world, _ *rapid.T, d *Deciding) {
+	{"nothing", func(*world, *rapid.T, *decide.Deciding) {}},
+	{"observe", func(w *world, _ *rapid.T, d *decide.Deciding) {
 		if d.CanObserve() == nil {
 			w.observed(d)
 		}
 	}},
-	{"report", func(w *world, t *rapid.T, d *Deciding) {
+	{"report", func(w *world, t *rapid.T, d *decide.Deciding) {
 		e := rapid.SampledFrom(w.catalog).Draw(t, "entry")
 		r := reportOn(&e, d.State().Observation)
 		x := &reviewed{s: d.State(), catalog: w.catalog, r: r, now: d.Now()}
@@ -48,15 +50,15 @@ var errands = []struct {
 		if denial != nil || review.Reason != "" {
 			return
 		}
-		d.Judge(review, rapid.SampledFrom([]Verdict{
+		d.Judge(review, rapid.SampledFrom([]decide.Verdict{
 			allow, allow, allow, allow, allow, allow, allow, allow, allow, allow, allow, allow,
 			pauseFor(authority.ProviderError), pauseFor(authority.ProviderError), pauseFor(authority.GoalDrift), {}, terminate,
 		}).Draw(t, "verdict"))
 	}},
-	{"claim", func(w *world, t *rapid.T, d *Deciding) {
+	{"claim", func(w *world, t *rapid.T, d *decide.Deciding) {
 		p := d.State().Permit
 		if old := w.permits(); len(old) > 0 && rapid.IntRange(0, 9).Draw(t, "old permit") == 0 {
-			p = &Permit{Permit: authority.Permit{ID: rapid.SampledFrom(old).Draw(t, "permit")}, EntryID: "item"}
+			p = &run.Permit{Permit: authority.Permit{ID: rapid.SampledFrom(old).Draw(t, "permit")}, EntryID: "item"}
 		}
 		if p == nil {
 			return
@@ -66,35 +68,35 @@ var errands = []struct {
 			r.Action.TargetRef = "tgt_other"
 		}
 		if _, denial := d.Claim(r); denial == nil && w.local() && rapid.Bool().Draw(t, "at once") {
-			w.received(d, ResultApplied)
+			w.received(d, run.ResultApplied)
 		}
 	}},
-	{"receive", func(w *world, t *rapid.T, d *Deciding) {
+	{"receive", func(w *world, t *rapid.T, d *decide.Deciding) {
 		if d.State().Unresolved() {
-			w.received(d, rapid.SampledFrom([]string{ResultApplied, ResultApplied, ResultApplied, ResultRefused}).Draw(t, "result"))
+			w.received(d, rapid.SampledFrom([]string{run.ResultApplied, run.ResultApplied, run.ResultApplied, run.ResultRefused}).Draw(t, "result"))
 		}
 	}},
-	{"not applied", func(w *world, _ *rapid.T, d *Deciding) {
+	{"not applied", func(w *world, _ *rapid.T, d *decide.Deciding) {
 		if x := d.State().Execution; x != nil {
 			d.NotApplied(x.ID, "read_failed")
 		}
 	}},
-	{"unconfirmed", func(w *world, _ *rapid.T, d *Deciding) {
+	{"unconfirmed", func(w *world, _ *rapid.T, d *decide.Deciding) {
 		if x := d.State().Execution; x != nil {
 			d.Unconfirmed(x.ID, "timeout")
 		}
 	}},
-	{"void", func(w *world, _ *rapid.T, d *Deciding) {
+	{"void", func(w *world, _ *rapid.T, d *decide.Deciding) {
 		if x := d.State().Execution; x != nil {
 			d.Void(x.ID, "late", authority.HostedUnreachable)
 		}
 	}},
-	{"refuse", func(_ *world, _ *rapid.T, d *Deciding) { d.Refuse("", authority.PermitRequired, elsewhere) }},
-	{"session", func(_ *world, _ *rapid.T, d *Deciding) { d.IssueSession(issuer) }},
-	{"measure", func(_ *world, _ *rapid.T, d *Deciding) { d.Measure(Metrics{}) }},
-	{"initialize again", func(_ *world, _ *rapid.T, d *Deciding) { d.Initialize() }},
-	{"fail", func(_ *world, _ *rapid.T, d *Deciding) { d.Fail(authority.HostedUnreachable) }},
-	{"revoke", func(_ *world, t *rapid.T, d *Deciding) {
+	{"refuse", func(_ *world, _ *rapid.T, d *decide.Deciding) { d.Refuse("", authority.PermitRequired, elsewhere) }},
+	{"session", func(_ *world, _ *rapid.T, d *decide.Deciding) { d.IssueSession(issuer) }},
+	{"measure", func(_ *world, _ *rapid.T, d *decide.Deciding) { d.Measure(run.Metrics{}) }},
+	{"initialize again", func(_ *world, _ *rapid.T, d *decide.Deciding) { d.Initialize() }},
+	{"fail", func(_ *world, _ *rapid.T, d *decide.Deciding) { d.Fail(authority.HostedUnreachable) }},
+	{"revoke", func(_ *world, t *rapid.T, d *decide.Deciding) {
 		if rapid.IntRange(0, 5).Draw(t, "really") == 0 {
 			d.Revoke()
 		}
@@ -115,7 +117,7 @@ func (w *world) permits() []string {
 // was stored replays as lawful and amounts to the state that was decided.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := begun(t, rapid.SampledFrom([]string{TargetLocal, TargetHosted}).Draw(t, "target"))
+		w := begun(t, rapid.SampledFrom([]string{run.TargetLocal, run.TargetHosted}).Draw(t, "target"))
 		pauses := []time.Duration{0, 0, 0, 0, time.Millisecond, time.Second, 9999 * time.Millisecond, 10 * time.Second, 29 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute, 59 * time.Minute}
 		usual := []int{1, 2, 2, 3, 3, 4, 4, 1, 2, 3, 4}
 		for range rapid.IntRange(1, 60).Draw(t, "length") {
@@ -128,9 +130,9 @@ func TestAnyHistory(t *testing.T) {
 			if rapid.IntRange(0, 2).Draw(t, "usual") > 0 {
 				i = rapid.SampledFrom(usual).Draw(t, "usual errand")
 			}
-			out, err := w.attempt(func(d *Deciding) { errands[i].do(w, t, d) })
+			out, err := w.attempt(func(d *decide.Deciding) { errands[i].do(w, t, d) })
 			if err != nil {
-				var u *Unlawful
+				var u *run.Unlawful
 				if !errors.As(err, &u) || out != nil {
 					t.Fatalf("%s: %v, %v", errands[i].name, out, err)
 				}
@@ -144,7 +146,7 @@ func TestAnyHistory(t *testing.T) {
 }
 
 // invariants hold after every commit (requirements, section 6).
-func (w *world) invariants(out *Transition) {
+func (w *world) invariants(out *decide.Transition) {
 	w.Helper()
 	s := w.read()
 	if s.Budget.Spent+s.Budget.Reserved > s.Budget.Limit {
@@ -165,7 +167,7 @@ func (w *world) invariants(out *Transition) {
 	if live && s.Unresolved() {
 		w.Fatal("a permit is live while an effect is unresolved")
 	}
-	if (s.Stop != nil) != (s.Status == StatusPaused || s.Terminal() && s.Status != StatusCompleted) {
+	if (s.Stop != nil) != (s.Status == run.StatusPaused || s.Terminal() && s.Status != run.StatusCompleted) {
 		w.Fatalf("status %s with stop %+v", s.Status, s.Stop)
 	}
 	if held := s.Execution != nil && s.Execution.Owed; held != (s.Budget.Reserved > 0) && (s.Execution == nil || s.Execution.AmountCents > 0) {
@@ -194,7 +196,7 @@ func (w *world) invariants(out *Transition) {
 // TestDecidingIsDeterministic: the same state, request, time and seed give the
 // same transition.
 func TestDecidingIsDeterministic(t *testing.T) {
-	a, b := before(TargetHosted, "done")(t), before(TargetHosted, "done")(t)
+	a, b := before(run.TargetHosted, "done")(t), before(run.TargetHosted, "done")(t)
 	if a.events[len(a.events)-1].Hash != b.events[len(b.events)-1].Hash || string(a.state) != string(b.state) {
 		t.Error("two equal purchases differ")
 	}
@@ -203,7 +205,7 @@ func TestDecidingIsDeterministic(t *testing.T) {
 // FuzzReplay: replay says what it thinks of any data of any event, and never
 // panics.
 func FuzzReplay(f *testing.F) {
-	w := refused(TargetHosted, "submit")(f)
+	w := refused(run.TargetHosted, "submit")(f)
 	for i, e := range w.events {
 		f.Add(uint8(i), e.Type, []byte(e.Data))
 	}

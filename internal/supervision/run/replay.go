@@ -7,6 +7,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/canon"
+	"countersign/internal/supervision/propose"
 )
 
 // Replay folds a finished chain by the very rules that decided it and names
@@ -18,7 +19,7 @@ import (
 type Replay struct {
 	fold
 	state   State
-	catalog []Entry
+	catalog []propose.Entry
 	claim   *claim
 	foreign bool
 	names   map[string]bool // of what the chain has brought into being
@@ -56,10 +57,10 @@ func (r *Replay) Apply(e evidence.Event) {
 	case *Observed:
 		r.catalog = b.Catalog
 	case *Proposed:
-		c := b.Report.claim()
+		c := claimOfReported(&b.Report)
 		r.claim = &c
 	case *Issued:
-		entry := EntryByID(r.catalog, b.EntryID)
+		entry := propose.EntryByID(r.catalog, b.EntryID)
 		r.must(entry != nil && entry.Effect.Class == b.Class && entry.Amount() == b.AmountCents && entry.OperationID == b.Permit.Bindings.OperationID, "permit-entry", "the permit is not for an entry of the catalog")
 	case *Dispatched:
 		entry := r.entryOf(b)
@@ -69,7 +70,7 @@ func (r *Replay) Apply(e evidence.Event) {
 
 // decode reads event data and reports whether it is the only spelling of itself,
 // with every member present.
-func decode(data []byte, b body) bool {
+func decode(data []byte, b Event) bool {
 	if canon.Unmarshal(data, b) != nil {
 		return false
 	}
@@ -79,7 +80,7 @@ func decode(data []byte, b body) bool {
 
 // once reports whether what the event brings into being is new in the chain: a
 // permit is issued once and consumed once, an execution is dispatched once.
-func (r *Replay) once(b body) bool {
+func (r *Replay) once(b Event) bool {
 	var name string
 	switch b := b.(type) {
 	case *Observed:
@@ -117,8 +118,8 @@ func (r *Replay) known(e evidence.Event) bool {
 	return first.Subject.Kind == "run" && first.Subject.Machine == Machine && e.Type == "run.created"
 }
 
-func (r *Replay) entryOf(d *Dispatched) *Entry {
-	return findEntry(r.catalog, func(e *Entry) bool {
+func (r *Replay) entryOf(d *Dispatched) *propose.Entry {
+	return propose.FindEntry(r.catalog, func(e *propose.Entry) bool {
 		return e.OperationID == d.OperationID && string(e.Args) == string(d.Args) && e.Effect.Class == d.Class && slices.Equal(e.Effect.Postconditions, d.Postconditions)
 	})
 }
@@ -128,7 +129,7 @@ func (r *Replay) recheck(c *Checked) {
 	if r.claim == nil {
 		return // policy.checked without a turn is unlawful by itself
 	}
-	again := newChecked(r.s, c.TurnID, review(r.s, r.catalog, *r.claim, r.now, nil))
+	again := NewChecked(r.s, c.TurnID, review(r.s, r.catalog, *r.claim, r.now, nil))
 	if r.must(reflect.DeepEqual(again.Findings, c.Findings), "findings", "the hard checks find something else in the same report") {
 		r.must(reflect.DeepEqual(again, *c), "checked", "policy.checked is not what the hard checks say")
 	}

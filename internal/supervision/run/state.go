@@ -40,13 +40,13 @@ const (
 const (
 	MaxTurns       = 500
 	MaxEvents      = 5000
-	maxRefusals    = 100
+	MaxRefusals    = 100 // that are recorded
 	MaxRetryStreak = 10               // the tenth retry-category decision in a row pauses
 	LeaseLife      = 10 * time.Second // from intent to receipt of one dispatch
 	DispatchLife   = 8 * time.Second  // when an attempt is given up
 	SendWindow     = time.Second      // from intent to the first byte, else voided (L-3)
 	ProposalLife   = 10 * time.Minute
-	eventReserve   = 100 // events kept free so that receipts and a revoke always fit
+	EventReserve   = 100 // events kept free so that receipts and a revoke always fit
 )
 
 // Config is how a run was set up; it never changes.
@@ -350,7 +350,7 @@ func (s *State) Due() time.Time {
 		at(s.Proposal.ExpiresAt)
 	}
 	if s.Status == StatusReady {
-		at(s.grantsEnd())
+		at(s.GrantsEnd())
 	}
 	if due == 0 {
 		return time.Time{}
@@ -358,7 +358,8 @@ func (s *State) Due() time.Time {
 	return due.Time()
 }
 
-func (s *State) grant(id string) *authority.Grant {
+// Grant returns the grant with the id, or nil.
+func (s *State) Grant(id string) *authority.Grant {
 	i := slices.IndexFunc(s.Grants, func(g authority.Grant) bool { return g.ID == id })
 	if i < 0 {
 		return nil
@@ -376,8 +377,8 @@ func (s *State) grantFor(operation string) *authority.Grant {
 	return nil
 }
 
-// grantsEnd is when the last grant expires.
-func (s *State) grantsEnd() evidence.Time {
+// GrantsEnd is when the last grant expires.
+func (s *State) GrantsEnd() evidence.Time {
 	var end evidence.Time
 	for _, g := range s.Grants {
 		end = max(end, g.ExpiresAt)

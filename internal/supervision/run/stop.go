@@ -92,8 +92,8 @@ func (f *fold) tabled(stop Stop) {
 	f.must(known && stop.Version == StopVersion && stop.Category == kind.category && stop.Recovery == kind.recovery, "stop-table", "the stop is not one of the table")
 }
 
-// newStop classifies a reason.
-func (s *State) newStop(reason, source, attemptID string) *Stop {
+// NewStop classifies a reason.
+func (s *State) NewStop(reason, source, attemptID string) *Stop {
 	kind := stops[reason]
 	stop := &Stop{
 		Version: StopVersion, Category: kind.category, Source: source, ReasonCode: reason,

@@ -1,4 +1,4 @@
-package run
+package run_test
 
 import (
 	"encoding/json"
@@ -19,6 +19,9 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // seal puts an event behind the chain, hashed and signed, without asking the
@@ -35,17 +38,17 @@ func (w *world) seal(at evidence.Time, id, eventType string, data any) {
 func (w *world) id() string { return authority.NewFresh(w.fresh(), w.now).ID() }
 
 // forge puts events behind the chain that the machine did not decide.
-func (w *world) forge(bodies ...body) {
+func (w *world) forge(bodies ...run.Event) {
 	w.Helper()
 	for _, b := range bodies {
-		w.seal(w.now, w.id(), b.eventType(), b)
+		w.seal(w.now, w.id(), b.EventType(), b)
 	}
 }
 
 // pointerTo is a pointer to the data of one type of event.
 type pointerTo[B any] interface {
 	*B
-	body
+	run.Event
 }
 
 // place is the index of the newest event of a type.
@@ -64,7 +67,7 @@ func (w *world) place(eventType string) int {
 func newest[B any, P pointerTo[B]](w *world) P {
 	w.Helper()
 	b := P(new(B))
-	if err := canon.Unmarshal(w.events[w.place(b.eventType())].Data, b); err != nil {
+	if err := canon.Unmarshal(w.events[w.place(b.EventType())].Data, b); err != nil {
 		w.Fatal(err)
 	}
 	return b
@@ -75,7 +78,7 @@ func alter[B any, P pointerTo[B]](w *world, change func(P)) {
 	w.Helper()
 	b := newest[B, P](w)
 	change(b)
-	i := w.place(b.eventType())
+	i := w.place(b.EventType())
 	e := w.events[i]
 	w.events = w.events[:i]
 	at, err := evidence.ParseTime(e.Timestamp)
@@ -114,7 +117,7 @@ func created(target string) stage {
 func bare(target string) stage {
 	return func(t rapid.TB) *world {
 		w := blank(t, target)
-		w.do(func(d *Deciding) { d.Create(w.request()) })
+		w.do(func(d *decide.Deciding) { d.Create(w.request()) })
 		return w
 	}
 }
@@ -146,29 +149,29 @@ func verified(target, entry string) stage {
 }
 
 func refused(target, entry string) stage {
-	return func(t rapid.TB) *world { w := dispatched(target, entry)(t); w.receive(ResultRefused); return w }
+	return func(t rapid.TB) *world { w := dispatched(target, entry)(t); w.receive(run.ResultRefused); return w }
 }
 
 func paused(t rapid.TB) *world {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	w.judged("item", pauseFor(authority.GoalDrift))
 	return w
 }
 
 func revoked(t rapid.TB) *world {
-	w := begun(t, TargetLocal)
-	w.do(func(d *Deciding) { d.Revoke() })
+	w := begun(t, run.TargetLocal)
+	w.do(func(d *decide.Deciding) { d.Revoke() })
 	return w
 }
 
 // nearlyCompleted is a purchase just before run.completed.
 func nearlyCompleted(t rapid.TB) *world {
-	return before(TargetLocal, "done")(t).cut("run.completed").resume()
+	return before(run.TargetLocal, "done")(t).cut("run.completed").resume()
 }
 
 // failed has a report that failed a hard check; its retry leaves the run ready.
 func failed(t rapid.TB) *world {
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	r := w.report("item")
 	breaks[3].with(&reviewed{r: r, s: w.read()})
 	w.propose(r)
@@ -176,13 +179,15 @@ func failed(t rapid.TB) *world {
 }
 
 // proposed is a faultless turn.proposed.
-func (w *world) proposed(id string) *Proposed {
+func (w *world) proposed(id string) *run.Proposed {
 	w.Helper()
-	r := NewReported(reportOn(w.entry(id), w.read().Observation), func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
-	return &Proposed{w.id(), r, authority.Digest(authority.DomainReport, r)}
+	r := propose.NewReported(reportOn(w.entry(id), w.read().Observation), func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
+	return &run.Proposed{w.id(), r, authority.Digest(authority.DomainReport, r)}
 }
 
-func (w *world) stopFor(reason string) Stop { return *w.read().newStop(reason, SourceRuntime, w.id()) }
+func (w *world) stopFor(reason string) run.Stop {
+	return *w.read().NewStop(reason, run.SourceRuntime, w.id())
+}
 
 var elsewhere = canon.Hash([]byte("elsewhere"))
 
@@ -202,121 +207,121 @@ type unlawfulCase struct {
 
 var unlawfulCases = []unlawfulCase{
 	// The beginning of a chain.
-	{rule: "first-event", name: "created twice", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Created](w)) }},
-	{rule: "time-order", name: "older than the event before", stage: ready(TargetLocal), unfit: true, with: func(w *world) { w.after(-time.Millisecond).forge(&Metrics{}) }},
-	{rule: "subject", name: "another format", stage: bare(TargetLocal), unfit: true, with: func(w *world) { alter(w, func(e *Created) { e.Subject.Format = "countersign-evidence/2" }) }},
-	{rule: "terms-digest", name: "of other terms", stage: bare(TargetLocal), with: func(w *world) {
-		alter(w, func(e *Created) { e.TermsDigest = elsewhere })
+	{rule: "first-event", name: "created twice", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Created](w)) }},
+	{rule: "time-order", name: "older than the event before", stage: ready(run.TargetLocal), unfit: true, with: func(w *world) { w.after(-time.Millisecond).forge(&run.Metrics{}) }},
+	{rule: "subject", name: "another format", stage: bare(run.TargetLocal), unfit: true, with: func(w *world) { alter(w, func(e *run.Created) { e.Subject.Format = "countersign-evidence/2" }) }},
+	{rule: "terms-digest", name: "of other terms", stage: bare(run.TargetLocal), with: func(w *world) {
+		alter(w, func(e *run.Created) { e.TermsDigest = elsewhere })
 	}},
-	{rule: "goal-digest", name: "of another goal", stage: bare(TargetLocal), with: func(w *world) { alter(w, func(e *Created) { e.GoalDigest = elsewhere }) }},
-	{rule: "store-pinned", name: "hosted without a key", stage: bare(TargetHosted), with: func(w *world) { alter(w, func(e *Created) { e.StoreKeys = nil }) }},
-	{rule: "store-pinned", name: "hosted without an origin", stage: bare(TargetHosted), with: func(w *world) { alter(w, func(e *Created) { e.StoreOrigin = nil }) }},
-	{rule: "store-pinned", name: "local with an origin", stage: bare(TargetLocal), with: func(w *world) { alter(w, func(e *Created) { e.StoreOrigin = pointer(origin) }) }},
-	{rule: "store-pinned", name: "local with a key", stage: bare(TargetLocal), with: func(w *world) { alter(w, func(e *Created) { e.StoreKeys = []string{"k"} }) }},
+	{rule: "goal-digest", name: "of another goal", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.GoalDigest = elsewhere }) }},
+	{rule: "store-pinned", name: "hosted without a key", stage: bare(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreKeys = nil }) }},
+	{rule: "store-pinned", name: "hosted without an origin", stage: bare(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreOrigin = nil }) }},
+	{rule: "store-pinned", name: "local with an origin", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreOrigin = pointer(origin) }) }},
+	{rule: "store-pinned", name: "local with a key", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreKeys = []string{"k"} }) }},
 
 	// Grants.
-	{rule: "grant-after-start", name: "a second grant in a ready run", stage: ready(TargetLocal), with: func(w *world) {
-		e := newest[Granted](w)
+	{rule: "grant-after-start", name: "a second grant in a ready run", stage: ready(run.TargetLocal), with: func(w *world) {
+		e := newest[run.Granted](w)
 		e.Grant.ID = w.id()
 		w.forge(e)
 	}},
-	{rule: "grant-creator", name: "made by the agent", stage: bare(TargetLocal), with: func(w *world) { alter(w, func(e *Granted) { e.CreatedBy = "agent" }) }},
-	{rule: "grant-life", name: "a millisecond over 60 minutes", stage: bare(TargetLocal), with: func(w *world) { alter(w, func(e *Granted) { e.Grant.ExpiresAt++ }) }},
-	{rule: "grant-life", name: "ended when created", stage: bare(TargetLocal), with: func(w *world) { alter(w, func(e *Granted) { e.Grant.ExpiresAt = w.now }) }},
-	{rule: "grant-total", name: "a cent over the budget", stage: bare(TargetLocal), with: func(w *world) { alter(w, func(e *Granted) { e.Grant.MaxTotalCents++ }) }},
-	{rule: "grant-twice", name: "the same grant again", stage: bare(TargetLocal), with: func(w *world) { w.forge(newest[Granted](w)) }},
-	{rule: "grant-revoked", name: "unknown", stage: ready(TargetLocal), with: func(w *world) { w.forge(&GrantRevoked{w.id(), CauseOwner}) }},
-	{rule: "grant-revoked", name: "ended already", stage: revoked, with: func(w *world) { w.forge(newest[GrantRevoked](w)) }},
+	{rule: "grant-creator", name: "made by the agent", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.CreatedBy = "agent" }) }},
+	{rule: "grant-life", name: "a millisecond over 60 minutes", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.ExpiresAt++ }) }},
+	{rule: "grant-life", name: "ended when created", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.ExpiresAt = w.now }) }},
+	{rule: "grant-total", name: "a cent over the budget", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.MaxTotalCents++ }) }},
+	{rule: "grant-twice", name: "the same grant again", stage: bare(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Granted](w)) }},
+	{rule: "grant-revoked", name: "unknown", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.GrantRevoked{w.id(), run.CauseOwner}) }},
+	{rule: "grant-revoked", name: "ended already", stage: revoked, with: func(w *world) { w.forge(newest[run.GrantRevoked](w)) }},
 
 	// The hosted session.
-	{rule: "session-after-start", name: "dispatched after a revoke", stage: bare(TargetHosted), with: func(w *world) {
-		intent := newest[HostedSessionEvent](created(TargetHosted)(w))
-		w.do(func(d *Deciding) { d.Revoke() })
+	{rule: "session-after-start", name: "dispatched after a revoke", stage: bare(run.TargetHosted), with: func(w *world) {
+		intent := newest[run.HostedSessionEvent](created(run.TargetHosted)(w))
+		w.do(func(d *decide.Deciding) { d.Revoke() })
 		w.forge(intent)
 	}},
-	{rule: "session-intent", name: "of a local run", stage: bare(TargetLocal), with: func(w *world) {
-		w.forge(newest[HostedSessionEvent](created(TargetHosted)(w)))
+	{rule: "session-intent", name: "of a local run", stage: bare(run.TargetLocal), with: func(w *world) {
+		w.forge(newest[run.HostedSessionEvent](created(run.TargetHosted)(w)))
 	}},
-	{rule: "session-intent", name: "twice", stage: created(TargetHosted), with: func(w *world) { w.forge(newest[HostedSessionEvent](w)) }},
-	{rule: "session-intent", name: "without a request", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Dispatch = nil }) }},
-	{rule: "session-intent", name: "without a lease", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Lease = nil }) }},
-	{rule: "session-intent", name: "without a grant", stage: created(TargetHosted), with: func(w *world) {
-		intent := newest[HostedSessionEvent](w)
+	{rule: "session-intent", name: "twice", stage: created(run.TargetHosted), with: func(w *world) { w.forge(newest[run.HostedSessionEvent](w)) }},
+	{rule: "session-intent", name: "without a request", stage: created(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Dispatch = nil }) }},
+	{rule: "session-intent", name: "without a lease", stage: created(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Lease = nil }) }},
+	{rule: "session-intent", name: "without a grant", stage: created(run.TargetHosted), with: func(w *world) {
+		intent := newest[run.HostedSessionEvent](w)
 		w.cut("grant.created").forge(intent)
 	}},
-	{rule: "dispatch-audience", name: "session at another store", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Dispatch.Audience += ":8443" }) }},
-	{rule: "dispatch-audience", name: "another session than named", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Dispatch.SessionID = w.id() }) }},
-	{rule: "lease", name: "session a millisecond over 10 s", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Lease.Until++ }) }},
-	{rule: "session-without-intent", name: "opened without a receipt", stage: ready(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Receipt = nil }) }},
-	{rule: "session-without-intent", name: "opened and never dispatched", stage: bare(TargetHosted), with: func(w *world) {
-		w.forge(&HostedSessionEvent{Phase: SessionOpened, ExecutionID: w.id(), SessionID: w.id(), EffectDigest: elsewhere, Receipt: pointer("x")})
+	{rule: "dispatch-audience", name: "session at another store", stage: created(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Dispatch.Audience += ":8443" }) }},
+	{rule: "dispatch-audience", name: "another session than named", stage: created(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Dispatch.SessionID = w.id() }) }},
+	{rule: "lease", name: "session a millisecond over 10 s", stage: created(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Lease.Until++ }) }},
+	{rule: "session-without-intent", name: "opened without a receipt", stage: ready(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Receipt = nil }) }},
+	{rule: "session-without-intent", name: "opened and never dispatched", stage: bare(run.TargetHosted), with: func(w *world) {
+		w.forge(&run.HostedSessionEvent{Phase: run.SessionOpened, ExecutionID: w.id(), SessionID: w.id(), EffectDigest: elsewhere, Receipt: pointer("x")})
 	}},
-	{rule: "session-without-intent", name: "of another execution", stage: ready(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.ExecutionID = w.id() }) }},
-	{rule: "session-without-intent", name: "of another session", stage: ready(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.SessionID = w.id() }) }},
-	{rule: "session-without-intent", name: "opened twice", stage: ready(TargetHosted), with: func(w *world) { w.forge(newest[HostedSessionEvent](w)) }},
-	{rule: "session-phase", name: "an unknown phase", stage: created(TargetHosted), with: func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Phase = "closed" }) }},
+	{rule: "session-without-intent", name: "of another execution", stage: ready(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.ExecutionID = w.id() }) }},
+	{rule: "session-without-intent", name: "of another session", stage: ready(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.SessionID = w.id() }) }},
+	{rule: "session-without-intent", name: "opened twice", stage: ready(run.TargetHosted), with: func(w *world) { w.forge(newest[run.HostedSessionEvent](w)) }},
+	{rule: "session-phase", name: "an unknown phase", stage: created(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Phase = "closed" }) }},
 
 	// Observations.
 	{rule: "observation-status", name: "in a paused run", stage: paused, with: func(w *world) { w.forge(w.again()) }},
-	{rule: "observation-under-permit", name: "under a live permit", stage: permitted(TargetLocal, "item"), with: func(w *world) { w.forge(w.again()) }},
-	{rule: "observation-unresolved", name: "while an effect is out", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) { w.forge(w.again()) }},
-	{rule: "observation-time", name: "captured after it was recorded", stage: ready(TargetLocal), with: func(w *world) { alter(w, func(e *Observed) { e.CapturedAt++ }) }},
-	{rule: "state-digest", name: "of another state", stage: ready(TargetLocal), with: func(w *world) { alter(w, func(e *Observed) { e.StateDigest = elsewhere }) }},
-	{rule: "catalog-digest", name: "of another catalog", stage: ready(TargetLocal), with: func(w *world) { alter(w, func(e *Observed) { e.CatalogDigest = elsewhere }) }},
-	{rule: "catalog-digest", name: "an entry changed", stage: ready(TargetLocal), with: func(w *world) { alter(w, func(e *Observed) { e.Catalog[0].Label += "!" }) }},
-	{rule: "catalog-digest", name: "65 entries", stage: ready(TargetLocal), unfit: true, with: func(w *world) { alter(w, func(e *Observed) { e.fill(65) }) }},
-	{rule: "document-epoch", name: "of another document", stage: ready(TargetLocal), with: func(w *world) { alter(w, func(e *Observed) { e.DocumentEpoch++ }) }},
-	{rule: "state-revision", name: "two steps at once", stage: ready(TargetLocal), with: func(w *world) { alter(w, func(e *Observed) { e.StateRevision++ }) }},
-	{rule: "state-revision", name: "moved without a change", stage: ready(TargetLocal), with: func(w *world) { e := w.again(); e.StateRevision++; w.forge(e) }},
-	{rule: "state-revision", name: "still, with a change", stage: ready(TargetLocal), with: func(w *world) { e := w.again(); e.state(`{"checkout":9}`); w.forge(e) }},
-	{rule: "proposal-state", name: "a proposal of the former state", stage: before(TargetLocal, "submit"), with: func(w *world) {
+	{rule: "observation-under-permit", name: "under a live permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.forge(w.again()) }},
+	{rule: "observation-unresolved", name: "while an effect is out", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) { w.forge(w.again()) }},
+	{rule: "observation-time", name: "captured after it was recorded", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.CapturedAt++ }) }},
+	{rule: "state-digest", name: "of another state", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.StateDigest = elsewhere }) }},
+	{rule: "catalog-digest", name: "of another catalog", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.CatalogDigest = elsewhere }) }},
+	{rule: "catalog-digest", name: "an entry changed", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.Catalog[0].Label += "!" }) }},
+	{rule: "catalog-digest", name: "65 entries", stage: ready(run.TargetLocal), unfit: true, with: func(w *world) { alter(w, func(e *run.Observed) { fill(e, 65) }) }},
+	{rule: "document-epoch", name: "of another document", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.DocumentEpoch++ }) }},
+	{rule: "state-revision", name: "two steps at once", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.StateRevision++ }) }},
+	{rule: "state-revision", name: "moved without a change", stage: ready(run.TargetLocal), with: func(w *world) { e := w.again(); e.StateRevision++; w.forge(e) }},
+	{rule: "state-revision", name: "still, with a change", stage: ready(run.TargetLocal), with: func(w *world) { e := w.again(); showing(e, `{"checkout":9}`); w.forge(e) }},
+	{rule: "proposal-state", name: "a proposal of the former state", stage: before(run.TargetLocal, "submit"), with: func(w *world) {
 		e := w.again()
-		e.state(`{"checkout":9}`)
+		showing(e, `{"checkout":9}`)
 		e.StateRevision++
 		w.forge(e)
 	}},
-	{rule: "twice", name: "the same observation again", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Observed](w)) }},
+	{rule: "twice", name: "the same observation again", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Observed](w)) }},
 
 	// The course of a run.
-	{rule: "initialized-twice", name: "initialized twice", stage: ready(TargetLocal), with: func(w *world) { w.forge(&Initialized{}) }},
-	{rule: "initialized-early", name: "without an observation", stage: bare(TargetLocal), with: func(w *world) { w.forge(&Initialized{}) }},
-	{rule: "initialized-early", name: "without a grant", stage: ready(TargetLocal), with: func(w *world) {
-		e := newest[Observed](w)
-		w.cut("grant.created").forge(e, &Initialized{})
+	{rule: "initialized-twice", name: "initialized twice", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.Initialized{}) }},
+	{rule: "initialized-early", name: "without an observation", stage: bare(run.TargetLocal), with: func(w *world) { w.forge(&run.Initialized{}) }},
+	{rule: "initialized-early", name: "without a grant", stage: ready(run.TargetLocal), with: func(w *world) {
+		e := newest[run.Observed](w)
+		w.cut("grant.created").forge(e, &run.Initialized{})
 	}},
-	{rule: "initialized-early", name: "without a hosted session", stage: bare(TargetHosted), with: func(w *world) {
-		w.forge(newest[Observed](begun(w, TargetLocal)), &Initialized{})
+	{rule: "initialized-early", name: "without a hosted session", stage: bare(run.TargetHosted), with: func(w *world) {
+		w.forge(newest[run.Observed](begun(w, run.TargetLocal)), &run.Initialized{})
 	}},
-	{rule: "initialized-early", name: "before the hosted session is open", stage: created(TargetHosted), with: func(w *world) {
-		w.forge(newest[Observed](begun(w, TargetLocal)), &Initialized{})
+	{rule: "initialized-early", name: "before the hosted session is open", stage: created(run.TargetHosted), with: func(w *world) {
+		w.forge(newest[run.Observed](begun(w, run.TargetLocal)), &run.Initialized{})
 	}},
-	{rule: "session-status", name: "before the run is under way", stage: bare(TargetLocal), with: func(w *world) { w.forge(&SessionIssued{1, w.now, issuer}) }},
-	{rule: "session-status", name: "after a revoke", stage: revoked, with: func(w *world) { w.forge(&SessionIssued{1, w.now, issuer}) }},
-	{rule: "session-generation", name: "skipped", stage: ready(TargetLocal), with: func(w *world) { w.forge(&SessionIssued{2, w.now, issuer}) }},
-	{rule: "session-generation", name: "the same again", stage: ready(TargetLocal), with: func(w *world) { w.forge(&SessionIssued{1, w.now, issuer}, &SessionIssued{1, w.now, issuer}) }},
-	{rule: "session-life", name: "a millisecond over the grant", stage: ready(TargetLocal), with: func(w *world) {
-		w.forge(&SessionIssued{1, w.now.Add(60*time.Minute) + 1, issuer})
+	{rule: "session-status", name: "before the run is under way", stage: bare(run.TargetLocal), with: func(w *world) { w.forge(&run.SessionIssued{1, w.now, issuer}) }},
+	{rule: "session-status", name: "after a revoke", stage: revoked, with: func(w *world) { w.forge(&run.SessionIssued{1, w.now, issuer}) }},
+	{rule: "session-generation", name: "skipped", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.SessionIssued{2, w.now, issuer}) }},
+	{rule: "session-generation", name: "the same again", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.SessionIssued{1, w.now, issuer}, &run.SessionIssued{1, w.now, issuer}) }},
+	{rule: "session-life", name: "a millisecond over the grant", stage: ready(run.TargetLocal), with: func(w *world) {
+		w.forge(&run.SessionIssued{1, w.now.Add(60*time.Minute) + 1, issuer})
 	}},
-	{rule: "paused-status", name: "paused twice", stage: paused, with: func(w *world) { w.forge(newest[Paused](w)) }},
-	{rule: "paused-with-permit", name: "with a live permit", stage: permitted(TargetLocal, "item"), with: func(w *world) { w.forge(&Paused{w.stopFor(authority.Frozen)}) }},
-	{rule: "stop-table", name: "another recovery", stage: paused, with: func(w *world) { alter(w, func(e *Paused) { e.Stop.Recovery = "retry" }) }},
-	{rule: "stop-table", name: "another category", stage: paused, with: func(w *world) { alter(w, func(e *Paused) { e.Stop.Category = CategoryRetry }) }},
-	{rule: "stop-table", name: "another version", stage: paused, with: func(w *world) { alter(w, func(e *Paused) { e.Stop.Version = 2 }) }},
+	{rule: "paused-status", name: "paused twice", stage: paused, with: func(w *world) { w.forge(newest[run.Paused](w)) }},
+	{rule: "paused-with-permit", name: "with a live permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.forge(&run.Paused{w.stopFor(authority.Frozen)}) }},
+	{rule: "stop-table", name: "another recovery", stage: paused, with: func(w *world) { alter(w, func(e *run.Paused) { e.Stop.Recovery = "retry" }) }},
+	{rule: "stop-table", name: "another category", stage: paused, with: func(w *world) { alter(w, func(e *run.Paused) { e.Stop.Category = run.CategoryRetry }) }},
+	{rule: "stop-table", name: "another version", stage: paused, with: func(w *world) { alter(w, func(e *run.Paused) { e.Stop.Version = 2 }) }},
 	{rule: "stop-table", name: "an unknown reason", stage: paused, with: func(w *world) {
-		alter(w, func(e *Paused) { e.Stop.ReasonCode, e.Stop.Category, e.Stop.Recovery = "BORED", "", "" })
+		alter(w, func(e *run.Paused) { e.Stop.ReasonCode, e.Stop.Category, e.Stop.Recovery = "BORED", "", "" })
 	}},
-	{rule: "stop-table", name: "paused for a reason that ends", stage: ready(TargetLocal), with: func(w *world) { w.forge(&Paused{w.stopFor(authority.OwnerRevoked)}) }},
-	{rule: "stop-table", name: "an end with another recovery", stage: revoked, with: func(w *world) { alter(w, func(e *Revoked) { e.Stop.Recovery = "retry" }) }},
-	{rule: "resumed-status", name: "of a paused run", stage: paused, with: func(w *world) { w.forge(&Resumed{"attempt_ended"}) }},
-	{rule: "resumed-unresolved", name: "with an effect out", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) { w.forge(&Resumed{"attempt_ended"}) }},
-	{rule: "ended-twice", name: "revoked twice", stage: revoked, with: func(w *world) { w.forge(newest[Revoked](w)) }},
-	{rule: "revoked-by", name: "revoked by the agent", stage: revoked, with: func(w *world) { alter(w, func(e *Revoked) { e.By = "agent" }) }},
-	{rule: "ended-with-permit", name: "terminated with a live permit", stage: permitted(TargetLocal, "item"), with: func(w *world) { w.forge(&Terminated{w.stopFor(authority.GuardianTerminated)}) }},
-	{rule: "failed-status", name: "a ready run failed", stage: ready(TargetLocal), with: func(w *world) { w.forge(&Failed{w.stopFor(authority.HostedUnreachable)}) }},
-	{rule: "completed-status", name: "completed twice", stage: before(TargetLocal, "done"), with: func(w *world) { w.forge(newest[Completed](w)) }},
-	{rule: "completed-early", name: "a step is open", stage: before(TargetLocal, "order"), with: func(w *world) { w.forge(w.completed()) }},
+	{rule: "stop-table", name: "paused for a reason that ends", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.Paused{w.stopFor(authority.OwnerRevoked)}) }},
+	{rule: "stop-table", name: "an end with another recovery", stage: revoked, with: func(w *world) { alter(w, func(e *run.Revoked) { e.Stop.Recovery = "retry" }) }},
+	{rule: "resumed-status", name: "of a paused run", stage: paused, with: func(w *world) { w.forge(&run.Resumed{"attempt_ended"}) }},
+	{rule: "resumed-unresolved", name: "with an effect out", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) { w.forge(&run.Resumed{"attempt_ended"}) }},
+	{rule: "ended-twice", name: "revoked twice", stage: revoked, with: func(w *world) { w.forge(newest[run.Revoked](w)) }},
+	{rule: "revoked-by", name: "revoked by the agent", stage: revoked, with: func(w *world) { alter(w, func(e *run.Revoked) { e.By = "agent" }) }},
+	{rule: "ended-with-permit", name: "terminated with a live permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.forge(&run.Terminated{w.stopFor(authority.GuardianTerminated)}) }},
+	{rule: "failed-status", name: "a ready run failed", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.Failed{w.stopFor(authority.HostedUnreachable)}) }},
+	{rule: "completed-status", name: "completed twice", stage: before(run.TargetLocal, "done"), with: func(w *world) { w.forge(newest[run.Completed](w)) }},
+	{rule: "completed-early", name: "a step is open", stage: before(run.TargetLocal, "order"), with: func(w *world) { w.forge(w.completed()) }},
 	{rule: "completed-without-receipt", name: "nothing was committed", stage: func(t rapid.TB) *world {
-		w := blank(t, TargetLocal)
+		w := blank(t, run.TargetLocal)
 		r := w.request()
 		r.Workflow = r.Workflow[:1]
 		w.create(r)
@@ -324,348 +329,348 @@ var unlawfulCases = []unlawfulCase{
 		return w.cycle("item")
 	}, with: func(w *world) { w.forge(w.completed()) }},
 	{rule: "completed-with-permit", name: "a permit is live", stage: nearlyCompleted, with: func(w *world) { w.permit("order"); w.forge(w.completed()) }},
-	{rule: "completed-unobserved", name: "no observation after the receipt", stage: receipted(TargetHosted, "order"), with: func(w *world) {
-		w.forge(&Verified{w.read().Execution.ID, w.id(), []Postcondition{{"order.read", true}}}, &Resumed{"attempt_ended"}, w.completed())
+	{rule: "completed-unobserved", name: "no observation after the receipt", stage: receipted(run.TargetHosted, "order"), with: func(w *world) {
+		w.forge(&run.Verified{w.read().Execution.ID, w.id(), []run.Postcondition{{"order.read", true}}}, &run.Resumed{"attempt_ended"}, w.completed())
 	}},
 	{rule: "completed-unverified", name: "the last execution is not verified", stage: nearlyCompleted, with: func(w *world) {
 		w.carry(w.permit("order"))
 		w.forge(w.again(), w.completed())
 	}},
-	{rule: "execution-unknown", name: "completed by another execution", stage: nearlyCompleted, with: func(w *world) { w.forge(&Completed{w.id()}) }},
-	{rule: "refusal-limit", name: "the 101st refusal", stage: ready(TargetLocal), unfit: true, with: func(w *world) {
+	{rule: "execution-unknown", name: "completed by another execution", stage: nearlyCompleted, with: func(w *world) { w.forge(&run.Completed{w.id()}) }},
+	{rule: "refusal-limit", name: "the 101st refusal", stage: ready(run.TargetLocal), unfit: true, with: func(w *world) {
 		for range 101 {
-			w.forge(&Refused{nil, authority.PermitMismatch, elsewhere})
+			w.forge(&run.Refused{nil, authority.PermitMismatch, elsewhere})
 		}
 	}},
 
 	// Turns.
 	{rule: "turn-status", name: "after a revoke", stage: revoked, with: func(w *world) { w.forge(w.proposed("item")) }},
-	{rule: "turn-under-permit", name: "under a live permit", stage: permitted(TargetLocal, "item"), with: func(w *world) { w.forge(w.proposed("item")) }},
-	{rule: "turn-unresolved", name: "after a mismatch", stage: receipted(TargetLocal, "prepare"), with: func(w *world) {
+	{rule: "turn-under-permit", name: "under a live permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.forge(w.proposed("item")) }},
+	{rule: "turn-unresolved", name: "after a mismatch", stage: receipted(run.TargetLocal, "prepare"), with: func(w *world) {
 		w.shop = shop{Price: int64(price)}
 		w.observe().cut("run.paused").forge(w.proposed("item"))
 	}},
 	{rule: "turn-after-stop", name: "after a PAUSE for clarification", stage: paused, with: func(w *world) { w.cut("run.paused").forge(w.proposed("item")) }},
-	{rule: "turn-after-stop", name: "after a TERMINATE", stage: ready(TargetLocal), with: func(w *world) {
+	{rule: "turn-after-stop", name: "after a TERMINATE", stage: ready(run.TargetLocal), with: func(w *world) {
 		w.judged("item", terminate)
 		w.cut("grant.revoked").forge(w.proposed("item"))
 	}},
-	{rule: "turn-after-stop", name: "after ten retries", stage: ready(TargetLocal), unfit: true, with: func(w *world) {
+	{rule: "turn-after-stop", name: "after ten retries", stage: ready(run.TargetLocal), unfit: true, with: func(w *world) {
 		for range 10 {
 			w.judged("item", pauseFor(authority.ProviderError))
 		}
 		w.cut("run.paused").forge(w.proposed("item"))
 	}},
-	{rule: "report-digest", name: "of another report", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Proposed) { e.ReportDigest = elsewhere }) }},
-	{rule: "twice", name: "the same turn again", stage: failed, with: func(w *world) { w.forge(newest[Proposed](w)) }},
+	{rule: "report-digest", name: "of another report", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Proposed) { e.ReportDigest = elsewhere }) }},
+	{rule: "twice", name: "the same turn again", stage: failed, with: func(w *world) { w.forge(newest[run.Proposed](w)) }},
 
 	// Hard checks and guardian.
 	{rule: "findings", name: "a failed check recorded as passed", stage: failed, with: func(w *world) {
-		alter(w, func(e *Checked) {
-			e.Verdict, e.ReasonCode = CheckPassed, nil
+		alter(w, func(e *run.Checked) {
+			e.Verdict, e.ReasonCode = run.CheckPassed, nil
 			for i := range e.Findings {
-				e.Findings[i].Result, e.Findings[i].Code = CheckPassed, ""
+				e.Findings[i].Result, e.Findings[i].Code = run.CheckPassed, ""
 			}
 		})
 	}},
-	{rule: "findings", name: "one check left out", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Checked) { e.Findings = e.Findings[1:] }) }},
-	{rule: "findings", name: "no check applied", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Checked) { e.Findings = nil }) }},
-	{rule: "checked", name: "another verdict", stage: failed, with: func(w *world) { alter(w, func(e *Checked) { e.Verdict = CheckPassed }) }},
-	{rule: "checked", name: "no reason", stage: failed, with: func(w *world) { alter(w, func(e *Checked) { e.ReasonCode = nil }) }},
-	{rule: "checked", name: "another reason", stage: failed, with: func(w *world) { alter(w, func(e *Checked) { e.ReasonCode = pointer(authority.StaleState) }) }},
-	{rule: "checked", name: "another amount", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Checked) { e.AmountCents = pointer(money.Cents(1)) }) }},
-	{rule: "checked", name: "another action", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Checked) { e.ActionDigest = &elsewhere }) }},
-	{rule: "checked", name: "no entry", stage: permitted(TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *Checked) { e.EntryID = nil }) }},
-	{rule: "checked", name: "no grant", stage: permitted(TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *Checked) { e.GrantID = nil }) }},
-	{rule: "checked", name: "no effect", stage: permitted(TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *Checked) { e.EffectDigest = nil }) }},
-	{rule: "checked", name: "no action", stage: permitted(TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *Checked) { e.ActionDigest = nil }) }},
-	{rule: "checked", name: "no amount", stage: permitted(TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *Checked) { e.AmountCents = nil }) }},
-	{rule: "checked-without-turn", name: "no turn", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Checked](failed(w))) }},
-	{rule: "checked-without-turn", name: "another turn", stage: failed, with: func(w *world) { alter(w, func(e *Checked) { e.TurnID = w.id() }) }},
-	{rule: "checked-without-turn", name: "checked twice", stage: failed, with: func(w *world) { w.forge(newest[Checked](w)) }},
+	{rule: "findings", name: "one check left out", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Checked) { e.Findings = e.Findings[1:] }) }},
+	{rule: "findings", name: "no check applied", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Checked) { e.Findings = nil }) }},
+	{rule: "checked", name: "another verdict", stage: failed, with: func(w *world) { alter(w, func(e *run.Checked) { e.Verdict = run.CheckPassed }) }},
+	{rule: "checked", name: "no reason", stage: failed, with: func(w *world) { alter(w, func(e *run.Checked) { e.ReasonCode = nil }) }},
+	{rule: "checked", name: "another reason", stage: failed, with: func(w *world) { alter(w, func(e *run.Checked) { e.ReasonCode = pointer(authority.StaleState) }) }},
+	{rule: "checked", name: "another amount", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Checked) { e.AmountCents = pointer(money.Cents(1)) }) }},
+	{rule: "checked", name: "another action", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Checked) { e.ActionDigest = &elsewhere }) }},
+	{rule: "checked", name: "no entry", stage: permitted(run.TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *run.Checked) { e.EntryID = nil }) }},
+	{rule: "checked", name: "no grant", stage: permitted(run.TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *run.Checked) { e.GrantID = nil }) }},
+	{rule: "checked", name: "no effect", stage: permitted(run.TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *run.Checked) { e.EffectDigest = nil }) }},
+	{rule: "checked", name: "no action", stage: permitted(run.TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *run.Checked) { e.ActionDigest = nil }) }},
+	{rule: "checked", name: "no amount", stage: permitted(run.TargetLocal, "item"), follow: []string{"checked-incomplete"}, with: func(w *world) { alter(w, func(e *run.Checked) { e.AmountCents = nil }) }},
+	{rule: "checked-without-turn", name: "no turn", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Checked](failed(w))) }},
+	{rule: "checked-without-turn", name: "another turn", stage: failed, with: func(w *world) { alter(w, func(e *run.Checked) { e.TurnID = w.id() }) }},
+	{rule: "checked-without-turn", name: "checked twice", stage: failed, with: func(w *world) { w.forge(newest[run.Checked](w)) }},
 	{rule: "guardian-without-checks", name: "after a failed check", stage: failed, with: func(w *world) {
-		e := newest[Decided](permitted(TargetLocal, "item")(w))
-		e.TurnID = newest[Proposed](w).TurnID
+		e := newest[run.Decided](permitted(run.TargetLocal, "item")(w))
+		e.TurnID = newest[run.Proposed](w).TurnID
 		w.forge(e)
 	}},
-	{rule: "guardian-without-checks", name: "no turn", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Decided](permitted(TargetLocal, "item")(w))) }},
-	{rule: "guardian-without-checks", name: "unchecked", stage: permitted(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Decided](w)
+	{rule: "guardian-without-checks", name: "no turn", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Decided](permitted(run.TargetLocal, "item")(w))) }},
+	{rule: "guardian-without-checks", name: "unchecked", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Decided](w)
 		w.cut("policy.checked").forge(e)
 	}},
-	{rule: "guardian-without-checks", name: "another turn", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Decided) { e.TurnID = w.id() }) }},
-	{rule: "guardian-without-checks", name: "decided twice", stage: permitted(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Decided](w)
+	{rule: "guardian-without-checks", name: "another turn", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Decided) { e.TurnID = w.id() }) }},
+	{rule: "guardian-without-checks", name: "decided twice", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Decided](w)
 		w.cut("permit.issued").forge(e)
 	}},
-	{rule: "guardian-verdict", name: "an unknown verdict", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Decided) { e.Decision = "MAYBE" }) }},
-	{rule: "guardian-verdict", name: "ALLOW as unsafe", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Decided) { e.ReasonCode = authority.Unsafe }) }},
-	{rule: "guardian-verdict", name: "PAUSE as relevant", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Decided) { e.Decision = Pause }) }},
+	{rule: "guardian-verdict", name: "an unknown verdict", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Decided) { e.Decision = "MAYBE" }) }},
+	{rule: "guardian-verdict", name: "ALLOW as unsafe", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Decided) { e.ReasonCode = authority.Unsafe }) }},
+	{rule: "guardian-verdict", name: "PAUSE as relevant", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Decided) { e.Decision = run.Pause }) }},
 
 	// Permits.
-	{rule: "permit-status", name: "in a paused run", stage: permitted(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Issued](w)
-		w.cut("permit.issued").forge(&Paused{w.stopFor(authority.Frozen)}, e)
+	{rule: "permit-status", name: "in a paused run", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Issued](w)
+		w.cut("permit.issued").forge(&run.Paused{w.stopFor(authority.Frozen)}, e)
 	}},
-	{rule: "permit-outstanding", name: "beside a live permit", stage: permitted(TargetLocal, "item"), follow: []string{"permit-without-allow"}, with: func(w *world) {
-		e := newest[Issued](w)
+	{rule: "permit-outstanding", name: "beside a live permit", stage: permitted(run.TargetLocal, "item"), follow: []string{"permit-without-allow"}, with: func(w *world) {
+		e := newest[run.Issued](w)
 		e.Permit.ID = w.id()
 		w.forge(e)
 	}},
-	{rule: "permit-without-allow", name: "a second one for the same ALLOW", stage: permitted(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Issued](w)
+	{rule: "permit-without-allow", name: "a second one for the same ALLOW", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Issued](w)
 		e.Permit.ID = w.id()
 		w.after(30 * time.Second).settle()
 		w.forge(e)
 	}},
-	{rule: "permit-without-allow", name: "after a PAUSE", stage: permitted(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Issued](w)
-		alter(w, func(e *Decided) { e.Decision, e.ReasonCode = Pause, authority.ProviderError })
+	{rule: "permit-without-allow", name: "after a PAUSE", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Issued](w)
+		alter(w, func(e *run.Decided) { e.Decision, e.ReasonCode = run.Pause, authority.ProviderError })
 		w.forge(e)
 	}},
-	{rule: "permit-without-allow", name: "before the guardian decided", stage: permitted(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Issued](w)
+	{rule: "permit-without-allow", name: "before the guardian decided", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Issued](w)
 		w.cut("guardian.decided").forge(e)
 	}},
-	{rule: "permit-without-allow", name: "no turn", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Issued](permitted(TargetLocal, "item")(w))) }},
-	{rule: "permit-without-allow", name: "for another turn", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.TurnID = w.id() }) }},
-	{rule: "permit-grant", name: "no such grant", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.GrantID = w.id() }) }},
+	{rule: "permit-without-allow", name: "no turn", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Issued](permitted(run.TargetLocal, "item")(w))) }},
+	{rule: "permit-without-allow", name: "for another turn", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.TurnID = w.id() }) }},
+	{rule: "permit-grant", name: "no such grant", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.GrantID = w.id() }) }},
 	{rule: "permit-grant", name: "another grant than checked", stage: func(t rapid.TB) *world {
-		w := bare(TargetLocal)(t)
-		e := newest[Granted](w)
+		w := bare(run.TargetLocal)(t)
+		e := newest[run.Granted](w)
 		e.Grant.ID = w.id()
 		w.forge(e)
 		w.resume().start()
 		w.permit("item")
 		return w
 	}, with: func(w *world) {
-		alter(w, func(e *Issued) {
-			var first Granted
+		alter(w, func(e *run.Issued) {
+			var first run.Granted
 			if err := canon.Unmarshal(w.events[1].Data, &first); err != nil {
 				w.Fatal(err)
 			}
 			e.Permit.Bindings.GrantID = first.Grant.ID
 		})
 	}},
-	{rule: "permit-grant", name: "the grant ended meanwhile", stage: permitted(TargetLocal, "item"), follow: []string{"permit-life"}, with: func(w *world) {
-		e := newest[Issued](w)
-		w.cut("permit.issued").forge(&GrantRevoked{w.read().Grants[0].ID, CauseGrant}, e)
+	{rule: "permit-grant", name: "the grant ended meanwhile", stage: permitted(run.TargetLocal, "item"), follow: []string{"permit-life"}, with: func(w *world) {
+		e := newest[run.Issued](w)
+		w.cut("permit.issued").forge(&run.GrantRevoked{w.read().Grants[0].ID, run.CauseGrant}, e)
 	}},
-	{rule: "permit-grant", name: "an operation that is not granted", stage: permitted(TargetLocal, "item"), follow: []string{"permit-entry"}, with: func(w *world) {
-		alter(w, func(e *Issued) { e.Permit.Bindings.OperationID = "shop.gift" })
+	{rule: "permit-grant", name: "an operation that is not granted", stage: permitted(run.TargetLocal, "item"), follow: []string{"permit-entry"}, with: func(w *world) {
+		alter(w, func(e *run.Issued) { e.Permit.Bindings.OperationID = "shop.gift" })
 	}},
-	{rule: "permit-life", name: "a millisecond over 30 s", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.ExpiresAt++ }) }},
-	{rule: "permit-life", name: "ended when issued", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.ExpiresAt = w.now }) }},
-	{rule: "permit-bindings", name: "another observation", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.ObservationID = w.id() }) }},
-	{rule: "permit-bindings", name: "another document", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.DocumentEpoch++ }) }},
-	{rule: "permit-bindings", name: "another state", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.StateRevision++ }) }},
-	{rule: "permit-bindings", name: "another run", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.RunID = w.id() }) }},
-	{rule: "permit-bindings", name: "another goal", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.Goal = elsewhere }) }},
-	{rule: "permit-bindings", name: "another action", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.ActionDigest = elsewhere }) }},
-	{rule: "permit-effect", name: "another effect", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.EffectDigest = elsewhere }) }},
-	{rule: "permit-effect", name: "another entry", stage: permitted(TargetLocal, "item"), follow: []string{"permit-entry"}, with: func(w *world) { alter(w, func(e *Issued) { e.EntryID = "prepare" }) }},
-	{rule: "permit-effect", name: "another amount", stage: permitted(TargetLocal, "item"), follow: []string{"permit-entry"}, with: func(w *world) { alter(w, func(e *Issued) { e.AmountCents = 1 }) }},
-	{rule: "permit-proposal", name: "a commit without a proposal", stage: permitted(TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.TransactionProposalID = nil }) }},
-	{rule: "permit-proposal", name: "another proposal", stage: permitted(TargetLocal, "submit"), with: func(w *world) {
-		alter(w, func(e *Issued) { e.Permit.Bindings.TransactionProposalID = pointer(w.id()) })
+	{rule: "permit-life", name: "a millisecond over 30 s", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.ExpiresAt++ }) }},
+	{rule: "permit-life", name: "ended when issued", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.ExpiresAt = w.now }) }},
+	{rule: "permit-bindings", name: "another observation", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.ObservationID = w.id() }) }},
+	{rule: "permit-bindings", name: "another document", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.DocumentEpoch++ }) }},
+	{rule: "permit-bindings", name: "another state", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.StateRevision++ }) }},
+	{rule: "permit-bindings", name: "another run", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.RunID = w.id() }) }},
+	{rule: "permit-bindings", name: "another goal", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.Goal = elsewhere }) }},
+	{rule: "permit-bindings", name: "another action", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.ActionDigest = elsewhere }) }},
+	{rule: "permit-effect", name: "another effect", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.EffectDigest = elsewhere }) }},
+	{rule: "permit-effect", name: "another entry", stage: permitted(run.TargetLocal, "item"), follow: []string{"permit-entry"}, with: func(w *world) { alter(w, func(e *run.Issued) { e.EntryID = "prepare" }) }},
+	{rule: "permit-effect", name: "another amount", stage: permitted(run.TargetLocal, "item"), follow: []string{"permit-entry"}, with: func(w *world) { alter(w, func(e *run.Issued) { e.AmountCents = 1 }) }},
+	{rule: "permit-proposal", name: "a commit without a proposal", stage: permitted(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.TransactionProposalID = nil }) }},
+	{rule: "permit-proposal", name: "another proposal", stage: permitted(run.TargetLocal, "submit"), with: func(w *world) {
+		alter(w, func(e *run.Issued) { e.Permit.Bindings.TransactionProposalID = pointer(w.id()) })
 	}},
-	{rule: "permit-proposal", name: "a read with a proposal", stage: permitted(TargetLocal, "item"), follow: []string{"permit-proposal"}, with: func(w *world) {
-		alter(w, func(e *Issued) { e.Permit.Bindings.TransactionProposalID = pointer(w.id()) })
+	{rule: "permit-proposal", name: "a read with a proposal", stage: permitted(run.TargetLocal, "item"), follow: []string{"permit-proposal"}, with: func(w *world) {
+		alter(w, func(e *run.Issued) { e.Permit.Bindings.TransactionProposalID = pointer(w.id()) })
 	}},
-	{rule: "permit-entry", name: "another class", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Class = ClassLocal }) }},
-	{rule: "permit-entry", name: "another granted operation", stage: permitted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Issued) { e.Permit.Bindings.OperationID = "shop.order" }) }},
-	{rule: "permit-expired", name: "a millisecond early", stage: permitted(TargetLocal, "item"), with: func(w *world) {
-		w.after(30*time.Second - time.Millisecond).forge(&PermitExpired{w.read().Permit.ID})
+	{rule: "permit-entry", name: "another class", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Class = propose.ClassLocal }) }},
+	{rule: "permit-entry", name: "another granted operation", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Issued) { e.Permit.Bindings.OperationID = "shop.order" }) }},
+	{rule: "permit-expired", name: "a millisecond early", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
+		w.after(30*time.Second - time.Millisecond).forge(&run.PermitExpired{w.read().Permit.ID})
 	}},
-	{rule: "permit-expired", name: "another permit", stage: permitted(TargetLocal, "item"), with: func(w *world) { w.after(30 * time.Second).forge(&PermitExpired{w.id()}) }},
-	{rule: "permit-expired", name: "no permit", stage: ready(TargetLocal), with: func(w *world) { w.forge(&PermitExpired{w.id()}) }},
-	{rule: "permit-revoked", name: "no permit", stage: ready(TargetLocal), with: func(w *world) { w.forge(&PermitRevoked{w.id(), CauseOwner}) }},
-	{rule: "permit-revoked", name: "another permit", stage: permitted(TargetLocal, "item"), with: func(w *world) { w.forge(&PermitRevoked{w.id(), CauseOwner}) }},
-	{rule: "twice", name: "a permit issued again", stage: permitted(TargetLocal, "item"), with: func(w *world) {
+	{rule: "permit-expired", name: "another permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.after(30 * time.Second).forge(&run.PermitExpired{w.id()}) }},
+	{rule: "permit-expired", name: "no permit", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.PermitExpired{w.id()}) }},
+	{rule: "permit-revoked", name: "no permit", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.PermitRevoked{w.id(), run.CauseOwner}) }},
+	{rule: "permit-revoked", name: "another permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.forge(&run.PermitRevoked{w.id(), run.CauseOwner}) }},
+	{rule: "twice", name: "a permit issued again", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
 		first := w.read().Permit.ID
 		w.after(30 * time.Second).observe()
 		w.permit("item")
-		alter(w, func(e *Issued) { e.Permit.ID = first })
+		alter(w, func(e *run.Issued) { e.Permit.ID = first })
 	}},
 
 	// Proposals.
 	{rule: "proposal-status", name: "in a paused run", stage: paused, with: func(w *world) {
-		w.forge(&ProposalPrepared{Proposal{ID: w.id(), TermsDigest: w.read().TermsDigest, ExpiresAt: w.now.Add(time.Minute)}})
+		w.forge(&run.ProposalPrepared{run.Proposal{ID: w.id(), TermsDigest: w.read().TermsDigest, ExpiresAt: w.now.Add(time.Minute)}})
 	}},
-	{rule: "proposal-twice", name: "a second one beside the first", stage: before(TargetLocal, "submit"), with: func(w *world) {
-		e := newest[ProposalPrepared](w)
+	{rule: "proposal-twice", name: "a second one beside the first", stage: before(run.TargetLocal, "submit"), with: func(w *world) {
+		e := newest[run.ProposalPrepared](w)
 		e.Proposal.ID = w.id()
 		w.forge(e)
 	}},
-	{rule: "proposal-life", name: "a millisecond over 10 minutes", stage: before(TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *ProposalPrepared) { e.Proposal.ExpiresAt++ }) }},
-	{rule: "proposal-life", name: "ended when prepared", stage: before(TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *ProposalPrepared) { e.Proposal.ExpiresAt = w.now }) }},
-	{rule: "proposal-terms", name: "for other terms", stage: before(TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *ProposalPrepared) { e.Proposal.TermsDigest = elsewhere }) }},
-	{rule: "proposal-voided", name: "none is prepared", stage: ready(TargetLocal), with: func(w *world) { w.forge(&ProposalVoided{w.id(), "state"}) }},
-	{rule: "proposal-voided", name: "another one", stage: before(TargetLocal, "submit"), with: func(w *world) { w.forge(&ProposalVoided{w.id(), "state"}) }},
-	{rule: "twice", name: "a proposal prepared again", stage: before(TargetLocal, "submit"), with: func(w *world) {
-		e := newest[ProposalPrepared](w)
-		w.forge(&ProposalVoided{e.Proposal.ID, "state"}, e)
+	{rule: "proposal-life", name: "a millisecond over 10 minutes", stage: before(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.ProposalPrepared) { e.Proposal.ExpiresAt++ }) }},
+	{rule: "proposal-life", name: "ended when prepared", stage: before(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.ProposalPrepared) { e.Proposal.ExpiresAt = w.now }) }},
+	{rule: "proposal-terms", name: "for other terms", stage: before(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.ProposalPrepared) { e.Proposal.TermsDigest = elsewhere }) }},
+	{rule: "proposal-voided", name: "none is prepared", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.ProposalVoided{w.id(), "state"}) }},
+	{rule: "proposal-voided", name: "another one", stage: before(run.TargetLocal, "submit"), with: func(w *world) { w.forge(&run.ProposalVoided{w.id(), "state"}) }},
+	{rule: "twice", name: "a proposal prepared again", stage: before(run.TargetLocal, "submit"), with: func(w *world) {
+		e := newest[run.ProposalPrepared](w)
+		w.forge(&run.ProposalVoided{e.Proposal.ID, "state"}, e)
 	}},
 
 	// Claim and dispatch.
-	{rule: "claim-status", name: "after a revoke", stage: revoked, follow: []string{"claim-without-permit"}, with: func(w *world) { w.forge(&Claimed{w.id(), w.id(), 0}) }},
-	{rule: "claim-without-permit", name: "no permit", stage: ready(TargetLocal), with: func(w *world) { w.forge(&Claimed{w.id(), w.id(), 0}) }},
-	{rule: "claim-without-permit", name: "another permit", stage: permitted(TargetLocal, "item"), with: func(w *world) { w.forge(&Claimed{w.id(), w.id(), 0}) }},
-	{rule: "claim-without-permit", name: "a permit spent twice", stage: verified(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Claimed](w)
+	{rule: "claim-status", name: "after a revoke", stage: revoked, follow: []string{"claim-without-permit"}, with: func(w *world) { w.forge(&run.Claimed{w.id(), w.id(), 0}) }},
+	{rule: "claim-without-permit", name: "no permit", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.Claimed{w.id(), w.id(), 0}) }},
+	{rule: "claim-without-permit", name: "another permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.forge(&run.Claimed{w.id(), w.id(), 0}) }},
+	{rule: "claim-without-permit", name: "a permit spent twice", stage: verified(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Claimed](w)
 		e.ExecutionID = w.id()
 		w.forge(e)
 	}},
-	{rule: "claim-expired", name: "at the permit's end", stage: permitted(TargetLocal, "item"), with: func(w *world) {
+	{rule: "claim-expired", name: "at the permit's end", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
 		p := w.read().Permit
-		w.after(30 * time.Second).forge(&Claimed{p.ID, w.id(), 0})
+		w.after(30 * time.Second).forge(&run.Claimed{p.ID, w.id(), 0})
 	}},
-	{rule: "claim-grant", name: "the grant ended meanwhile", stage: permitted(TargetLocal, "item"), with: func(w *world) {
+	{rule: "claim-grant", name: "the grant ended meanwhile", stage: permitted(run.TargetLocal, "item"), with: func(w *world) {
 		p := w.read().Permit
-		w.forge(&GrantRevoked{p.Bindings.GrantID, CauseGrant}, &Claimed{p.ID, w.id(), 0})
+		w.forge(&run.GrantRevoked{p.Bindings.GrantID, run.CauseGrant}, &run.Claimed{p.ID, w.id(), 0})
 	}},
-	{rule: "claim-proposal", name: "the proposal was voided", stage: permitted(TargetLocal, "submit"), with: func(w *world) {
+	{rule: "claim-proposal", name: "the proposal was voided", stage: permitted(run.TargetLocal, "submit"), with: func(w *world) {
 		s := w.read()
-		w.forge(&ProposalVoided{s.Proposal.ID, "state"}, &Claimed{s.Permit.ID, w.id(), price})
+		w.forge(&run.ProposalVoided{s.Proposal.ID, "state"}, &run.Claimed{s.Permit.ID, w.id(), price})
 	}},
-	{rule: "claim-proposal", name: "another proposal stands", stage: permitted(TargetLocal, "submit"), with: func(w *world) {
-		s, e := w.read(), newest[ProposalPrepared](w)
+	{rule: "claim-proposal", name: "another proposal stands", stage: permitted(run.TargetLocal, "submit"), with: func(w *world) {
+		s, e := w.read(), newest[run.ProposalPrepared](w)
 		e.Proposal.ID = w.id()
-		w.forge(&ProposalVoided{s.Proposal.ID, "state"}, e, &Claimed{s.Permit.ID, w.id(), price})
+		w.forge(&run.ProposalVoided{s.Proposal.ID, "state"}, e, &run.Claimed{s.Permit.ID, w.id(), price})
 	}},
-	{rule: "claim-proposal", name: "the proposal has ended", stage: before(TargetLocal, "submit"), with: func(w *world) {
+	{rule: "claim-proposal", name: "the proposal has ended", stage: before(run.TargetLocal, "submit"), with: func(w *world) {
 		w.after(10*time.Minute - time.Second).observe()
 		p := w.permit("submit")
-		w.after(time.Second).forge(&Claimed{p.ID, w.id(), price})
+		w.after(time.Second).forge(&run.Claimed{p.ID, w.id(), price})
 	}},
-	{rule: "reservation", name: "less than the permit's amount", stage: dispatched(TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *Claimed) { e.ReservedCents-- }) }},
-	{rule: "reservation", name: "a read reserves", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Claimed) { e.ReservedCents++ }) }},
-	{rule: "claim-without-dispatch", name: "no intent follows", stage: dispatched(TargetLocal, "item"), with: func(w *world) { w.cut("execution.dispatched").forge(&Metrics{}) }},
+	{rule: "reservation", name: "less than the permit's amount", stage: dispatched(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.Claimed) { e.ReservedCents-- }) }},
+	{rule: "reservation", name: "a read reserves", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Claimed) { e.ReservedCents++ }) }},
+	{rule: "claim-without-dispatch", name: "no intent follows", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { w.cut("execution.dispatched").forge(&run.Metrics{}) }},
 	{rule: "dispatch-after-end", name: "dispatched after a revoke", stage: revoked, follow: []string{"dispatch-without-claim"}, with: func(w *world) {
-		w.forge(newest[Dispatched](dispatched(TargetLocal, "item")(w)))
+		w.forge(newest[run.Dispatched](dispatched(run.TargetLocal, "item")(w)))
 	}},
-	{rule: "dispatch-without-claim", name: "no permit was claimed", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Dispatched](dispatched(TargetLocal, "item")(w))) }},
-	{rule: "dispatch-without-claim", name: "later than the claim", stage: dispatched(TargetLocal, "item"), with: func(w *world) {
-		e := newest[Dispatched](w)
+	{rule: "dispatch-without-claim", name: "no permit was claimed", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Dispatched](dispatched(run.TargetLocal, "item")(w))) }},
+	{rule: "dispatch-without-claim", name: "later than the claim", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) {
+		e := newest[run.Dispatched](w)
 		w.cut("execution.dispatched").after(time.Millisecond).forge(e)
 	}},
-	{rule: "dispatch-without-claim", name: "another execution", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.ExecutionID = w.id() }) }},
-	{rule: "dispatch-without-claim", name: "another permit", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.PermitID = w.id() }) }},
-	{rule: "twice", name: "a verified execution dispatched again", stage: verified(TargetLocal, "item"), follow: []string{"dispatch-without-claim"}, with: func(w *world) { w.forge(newest[Dispatched](w)) }},
-	{rule: "dispatch-effect", name: "another turn", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.TurnID = w.id() }) }},
-	{rule: "dispatch-effect", name: "another effect", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.EffectDigest = elsewhere }) }},
-	{rule: "dispatch-effect", name: "another amount", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.AmountCents++ }) }},
-	{rule: "dispatch-effect", name: "another operation", stage: dispatched(TargetLocal, "item"), follow: []string{"dispatch-entry"}, with: func(w *world) { alter(w, func(e *Dispatched) { e.OperationID = "shop.order" }) }},
-	{rule: "dispatch-effect", name: "another class", stage: dispatched(TargetLocal, "item"), follow: []string{"dispatch-entry"}, with: func(w *world) { alter(w, func(e *Dispatched) { e.Class = ClassLocal }) }},
-	{rule: "dispatch-target", name: "a hosted mutation without its request", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *Dispatched) { e.Dispatch = nil }) }},
-	{rule: "dispatch-target", name: "a hosted read with a dispatch permit", stage: dispatched(TargetHosted, "item"), with: func(w *world) {
-		alter(w, func(e *Dispatched) { e.Dispatch = &Dispatch{Audience: origin, SessionID: w.read().Hosted.ID} })
+	{rule: "dispatch-without-claim", name: "another execution", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.ExecutionID = w.id() }) }},
+	{rule: "dispatch-without-claim", name: "another permit", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.PermitID = w.id() }) }},
+	{rule: "twice", name: "a verified execution dispatched again", stage: verified(run.TargetLocal, "item"), follow: []string{"dispatch-without-claim"}, with: func(w *world) { w.forge(newest[run.Dispatched](w)) }},
+	{rule: "dispatch-effect", name: "another turn", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.TurnID = w.id() }) }},
+	{rule: "dispatch-effect", name: "another effect", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.EffectDigest = elsewhere }) }},
+	{rule: "dispatch-effect", name: "another amount", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.AmountCents++ }) }},
+	{rule: "dispatch-effect", name: "another operation", stage: dispatched(run.TargetLocal, "item"), follow: []string{"dispatch-entry"}, with: func(w *world) { alter(w, func(e *run.Dispatched) { e.OperationID = "shop.order" }) }},
+	{rule: "dispatch-effect", name: "another class", stage: dispatched(run.TargetLocal, "item"), follow: []string{"dispatch-entry"}, with: func(w *world) { alter(w, func(e *run.Dispatched) { e.Class = propose.ClassLocal }) }},
+	{rule: "dispatch-target", name: "a hosted mutation without its request", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.Dispatch = nil }) }},
+	{rule: "dispatch-target", name: "a hosted read with a dispatch permit", stage: dispatched(run.TargetHosted, "item"), with: func(w *world) {
+		alter(w, func(e *run.Dispatched) { e.Dispatch = &run.Dispatch{Audience: origin, SessionID: w.read().Hosted.ID} })
 	}},
-	{rule: "dispatch-target", name: "a local mutation with a dispatch permit", stage: dispatched(TargetLocal, "prepare"), follow: []string{"dispatch-audience"}, with: func(w *world) {
-		alter(w, func(e *Dispatched) { e.Dispatch = &Dispatch{Audience: origin} })
+	{rule: "dispatch-target", name: "a local mutation with a dispatch permit", stage: dispatched(run.TargetLocal, "prepare"), follow: []string{"dispatch-audience"}, with: func(w *world) {
+		alter(w, func(e *run.Dispatched) { e.Dispatch = &run.Dispatch{Audience: origin} })
 	}},
-	{rule: "dispatch-audience", name: "another store", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *Dispatched) { e.Dispatch.Audience += ":8443" }) }},
-	{rule: "dispatch-audience", name: "another session", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *Dispatched) { e.Dispatch.SessionID = w.id() }) }},
-	{rule: "lease", name: "a millisecond over 10 s", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.Lease.Until++ }) }},
-	{rule: "dispatch-entry", name: "other arguments", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.Args = json.RawMessage(`{"item":"mouse"}`) }) }},
-	{rule: "dispatch-entry", name: "other postconditions", stage: dispatched(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Dispatched) { e.Postconditions = nil }) }},
-	{rule: "twice", name: "an execution dispatched again", stage: verified(TargetLocal, "item"), with: func(w *world) {
+	{rule: "dispatch-audience", name: "another store", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.Dispatch.Audience += ":8443" }) }},
+	{rule: "dispatch-audience", name: "another session", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.Dispatch.SessionID = w.id() }) }},
+	{rule: "lease", name: "a millisecond over 10 s", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.Lease.Until++ }) }},
+	{rule: "dispatch-entry", name: "other arguments", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.Args = json.RawMessage(`{"item":"mouse"}`) }) }},
+	{rule: "dispatch-entry", name: "other postconditions", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Dispatched) { e.Postconditions = nil }) }},
+	{rule: "twice", name: "an execution dispatched again", stage: verified(run.TargetLocal, "item"), with: func(w *world) {
 		first := w.read().Execution.ID
 		w.claim(w.permit("item"))
-		second := newest[Dispatched](w)
+		second := newest[run.Dispatched](w)
 		second.ExecutionID = first
-		alter(w, func(e *Claimed) { e.ExecutionID = first })
+		alter(w, func(e *run.Claimed) { e.ExecutionID = first })
 		w.forge(second)
 	}},
 
 	// Outcomes.
-	{rule: "execution-unknown", name: "a receipt without a dispatch", stage: ready(TargetLocal), with: func(w *world) { w.forge(newest[Receipt](receipted(TargetLocal, "item")(w))) }},
-	{rule: "execution-unknown", name: "a receipt for another execution", stage: receipted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Receipt) { e.ExecutionID = w.id() }) }},
-	{rule: "execution-unknown", name: "a store's receipt for another execution", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *HostedReceipt) { e.ExecutionID = w.id() }) }},
-	{rule: "receipt-twice", name: "a second receipt", stage: receipted(TargetLocal, "submit"), with: func(w *world) { w.forge(newest[Receipt](w)) }},
-	{rule: "receipt-twice", name: "a store's receipt twice", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) { e := w.hosted(); w.forge(e, e) }},
-	{rule: "receipt-twice", name: "a store's receipt after the receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { w.forge(newest[HostedReceipt](w)) }},
-	{rule: "receipt-kind", name: "a hosted mutation with a local receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *Receipt) { e.Kind = ReceiptLocal }) }},
-	{rule: "receipt-kind", name: "a store's receipt for a read", stage: dispatched(TargetHosted, "item"), with: func(w *world) {
+	{rule: "execution-unknown", name: "a receipt without a dispatch", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Receipt](receipted(run.TargetLocal, "item")(w))) }},
+	{rule: "execution-unknown", name: "a receipt for another execution", stage: receipted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.ExecutionID = w.id() }) }},
+	{rule: "execution-unknown", name: "a store's receipt for another execution", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *run.HostedReceipt) { e.ExecutionID = w.id() }) }},
+	{rule: "receipt-twice", name: "a second receipt", stage: receipted(run.TargetLocal, "submit"), with: func(w *world) { w.forge(newest[run.Receipt](w)) }},
+	{rule: "receipt-twice", name: "a store's receipt twice", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) { e := w.hosted(); w.forge(e, e) }},
+	{rule: "receipt-twice", name: "a store's receipt after the receipt", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { w.forge(newest[run.HostedReceipt](w)) }},
+	{rule: "receipt-kind", name: "a hosted mutation with a local receipt", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.Kind = run.ReceiptLocal }) }},
+	{rule: "receipt-kind", name: "a store's receipt for a read", stage: dispatched(run.TargetHosted, "item"), with: func(w *world) {
 		x := w.read().Execution
-		w.forge(&HostedReceipt{x.ID, x.PermitID, "x", elsewhere, "response"})
+		w.forge(&run.HostedReceipt{x.ID, x.PermitID, "x", elsewhere, "response"})
 	}},
-	{rule: "receipt-kind", name: "a hosted mutation without the store's receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) {
-		e := newest[Receipt](w)
+	{rule: "receipt-kind", name: "a hosted mutation without the store's receipt", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) {
+		e := newest[run.Receipt](w)
 		w.cut("hosted.receipt").forge(e)
 	}},
-	{rule: "receipt-kind", name: "a hosted read with a local receipt", stage: receipted(TargetHosted, "item"), with: func(w *world) { alter(w, func(e *Receipt) { e.Kind = ReceiptLocal }) }},
-	{rule: "receipt-kind", name: "a local mutation with a hosted receipt", stage: receipted(TargetLocal, "prepare"), with: func(w *world) { alter(w, func(e *Receipt) { e.Kind = ReceiptRead }) }},
-	{rule: "receipt-permit", name: "a store's receipt for another permit", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *HostedReceipt) { e.PermitID = w.id() }) }},
-	{rule: "receipt-permit", name: "for another permit", stage: receipted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Receipt) { e.PermitID = w.id() }) }},
-	{rule: "receipt-result", name: "neither applied nor refused", stage: receipted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Receipt) { e.Result = "maybe" }) }},
-	{rule: "receipt-amount", name: "a cent less than reserved", stage: receipted(TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *Receipt) { e.AmountCents-- }) }},
-	{rule: "receipt-amount", name: "a cent more than reserved", stage: receipted(TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *Receipt) { e.AmountCents++ }) }},
-	{rule: "receipt-amount", name: "a refusal that costs", stage: refused(TargetHosted, "submit"), with: func(w *world) { alter(w, func(e *Receipt) { e.AmountCents = 1 }) }},
-	{rule: "consumed-without-receipt", name: "before its receipt", stage: dispatched(TargetLocal, "item"), with: func(w *world) {
+	{rule: "receipt-kind", name: "a hosted read with a local receipt", stage: receipted(run.TargetHosted, "item"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.Kind = run.ReceiptLocal }) }},
+	{rule: "receipt-kind", name: "a local mutation with a hosted receipt", stage: receipted(run.TargetLocal, "prepare"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.Kind = run.ReceiptRead }) }},
+	{rule: "receipt-permit", name: "a store's receipt for another permit", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *run.HostedReceipt) { e.PermitID = w.id() }) }},
+	{rule: "receipt-permit", name: "for another permit", stage: receipted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.PermitID = w.id() }) }},
+	{rule: "receipt-result", name: "neither applied nor refused", stage: receipted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.Result = "maybe" }) }},
+	{rule: "receipt-amount", name: "a cent less than reserved", stage: receipted(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.AmountCents-- }) }},
+	{rule: "receipt-amount", name: "a cent more than reserved", stage: receipted(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.AmountCents++ }) }},
+	{rule: "receipt-amount", name: "a refusal that costs", stage: refused(run.TargetHosted, "submit"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.AmountCents = 1 }) }},
+	{rule: "consumed-without-receipt", name: "before its receipt", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) {
 		x := w.read().Execution
-		w.forge(&Consumed{x.PermitID, x.ID})
+		w.forge(&run.Consumed{x.PermitID, x.ID})
 	}},
-	{rule: "consumed-permit", name: "another permit", stage: receipted(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Consumed) { e.PermitID = w.id() }) }},
-	{rule: "twice", name: "a permit consumed again", stage: receipted(TargetLocal, "item"), with: func(w *world) { w.forge(newest[Consumed](w)) }},
-	{rule: "verified-without-receipt", name: "before its receipt", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
-		w.forge(&Verified{w.read().Execution.ID, w.id(), []Postcondition{{"checkout.prepared", true}}})
+	{rule: "consumed-permit", name: "another permit", stage: receipted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Consumed) { e.PermitID = w.id() }) }},
+	{rule: "twice", name: "a permit consumed again", stage: receipted(run.TargetLocal, "item"), with: func(w *world) { w.forge(newest[run.Consumed](w)) }},
+	{rule: "verified-without-receipt", name: "before its receipt", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.forge(&run.Verified{w.read().Execution.ID, w.id(), []run.Postcondition{{"checkout.prepared", true}}})
 	}},
-	{rule: "verified-unapplied", name: "what the store refused", stage: refused(TargetHosted, "prepare"), with: func(w *world) {
-		w.cut("execution.not_applied").forge(&Verified{w.read().Execution.ID, w.id(), []Postcondition{{"checkout.prepared", true}}})
+	{rule: "verified-unapplied", name: "what the store refused", stage: refused(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.cut("execution.not_applied").forge(&run.Verified{w.read().Execution.ID, w.id(), []run.Postcondition{{"checkout.prepared", true}}})
 	}},
-	{rule: "verified-postconditions", name: "one does not hold", stage: verified(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Verified) { e.Postconditions[0].Holds = false }) }},
-	{rule: "verified-postconditions", name: "another than promised", stage: verified(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Verified) { e.Postconditions[0].Name = "order.read" }) }},
-	{rule: "verified-postconditions", name: "none", stage: verified(TargetLocal, "item"), with: func(w *world) { alter(w, func(e *Verified) { e.Postconditions = nil }) }},
-	{rule: "mismatch-without-receipt", name: "before its receipt", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
-		w.forge(&Mismatched{w.read().Execution.ID, []Postcondition{{"checkout.prepared", false}}})
+	{rule: "verified-postconditions", name: "one does not hold", stage: verified(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Verified) { e.Postconditions[0].Holds = false }) }},
+	{rule: "verified-postconditions", name: "another than promised", stage: verified(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Verified) { e.Postconditions[0].Name = "order.read" }) }},
+	{rule: "verified-postconditions", name: "none", stage: verified(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Verified) { e.Postconditions = nil }) }},
+	{rule: "mismatch-without-receipt", name: "before its receipt", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.forge(&run.Mismatched{w.read().Execution.ID, []run.Postcondition{{"checkout.prepared", false}}})
 	}},
-	{rule: "mismatch-postconditions", name: "every one holds", stage: receipted(TargetLocal, "item"), with: func(w *world) {
-		w.forge(&Mismatched{w.read().Execution.ID, []Postcondition{{"item.read", true}}})
+	{rule: "mismatch-postconditions", name: "every one holds", stage: receipted(run.TargetLocal, "item"), with: func(w *world) {
+		w.forge(&run.Mismatched{w.read().Execution.ID, []run.Postcondition{{"item.read", true}}})
 	}},
-	{rule: "mismatch-postconditions", name: "another than promised", stage: receipted(TargetLocal, "item"), with: func(w *world) {
-		w.forge(&Mismatched{w.read().Execution.ID, []Postcondition{{"order.read", false}}})
+	{rule: "mismatch-postconditions", name: "another than promised", stage: receipted(run.TargetLocal, "item"), with: func(w *world) {
+		w.forge(&run.Mismatched{w.read().Execution.ID, []run.Postcondition{{"order.read", false}}})
 	}},
-	{rule: "not-applied-state", name: "of a verified execution", stage: verified(TargetLocal, "item"), with: func(w *world) { w.forge(&NotApplied{w.read().Execution.ID, "refused", 0}) }},
-	{rule: "not-applied-guess", name: "of a hosted mutation without a receipt", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
-		w.forge(&NotApplied{w.read().Execution.ID, "refused", 0})
+	{rule: "not-applied-state", name: "of a verified execution", stage: verified(run.TargetLocal, "item"), with: func(w *world) { w.forge(&run.NotApplied{w.read().Execution.ID, "refused", 0}) }},
+	{rule: "not-applied-guess", name: "of a hosted mutation without a receipt", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.forge(&run.NotApplied{w.read().Execution.ID, "refused", 0})
 	}},
-	{rule: "release", name: "of what was applied", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { w.forge(&NotApplied{w.read().Execution.ID, "refused", 0}) }},
-	{rule: "release", name: "more than reserved", stage: refused(TargetHosted, "submit"), with: func(w *world) { alter(w, func(e *NotApplied) { e.ReleasedCents++ }) }},
-	{rule: "release", name: "less than reserved", stage: refused(TargetHosted, "submit"), with: func(w *world) { alter(w, func(e *NotApplied) { e.ReleasedCents = 0 }) }},
-	{rule: "unconfirmed-state", name: "after the receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) { w.forge(&Unconfirmed{w.read().Execution.ID, "timeout"}) }},
-	{rule: "unconfirmed-kind", name: "a read", stage: dispatched(TargetHosted, "item"), with: func(w *world) { w.forge(&Unconfirmed{w.read().Execution.ID, "timeout"}) }},
-	{rule: "unconfirmed-kind", name: "after the store's receipt", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
-		w.forge(w.hosted(), &Unconfirmed{w.read().Execution.ID, "timeout"})
+	{rule: "release", name: "of what was applied", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { w.forge(&run.NotApplied{w.read().Execution.ID, "refused", 0}) }},
+	{rule: "release", name: "more than reserved", stage: refused(run.TargetHosted, "submit"), with: func(w *world) { alter(w, func(e *run.NotApplied) { e.ReleasedCents++ }) }},
+	{rule: "release", name: "less than reserved", stage: refused(run.TargetHosted, "submit"), with: func(w *world) { alter(w, func(e *run.NotApplied) { e.ReleasedCents = 0 }) }},
+	{rule: "unconfirmed-state", name: "after the receipt", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { w.forge(&run.Unconfirmed{w.read().Execution.ID, "timeout"}) }},
+	{rule: "unconfirmed-kind", name: "a read", stage: dispatched(run.TargetHosted, "item"), with: func(w *world) { w.forge(&run.Unconfirmed{w.read().Execution.ID, "timeout"}) }},
+	{rule: "unconfirmed-kind", name: "after the store's receipt", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.forge(w.hosted(), &run.Unconfirmed{w.read().Execution.ID, "timeout"})
 	}},
-	{rule: "voided-state", name: "after the receipt", stage: receipted(TargetHosted, "prepare"), with: func(w *world) {
-		w.forge(&Voided{w.read().Execution.ID, "late", authority.HostedUnreachable, 0})
+	{rule: "voided-state", name: "after the receipt", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.forge(&run.Voided{w.read().Execution.ID, "late", authority.HostedUnreachable, 0})
 	}},
-	{rule: "voided-receipted", name: "after the store's receipt", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
-		w.forge(w.hosted(), &Voided{w.read().Execution.ID, "late", authority.HostedUnreachable, 0})
+	{rule: "voided-receipted", name: "after the store's receipt", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.forge(w.hosted(), &run.Voided{w.read().Execution.ID, "late", authority.HostedUnreachable, 0})
 	}},
-	{rule: "permit-voided", name: "of an execution that is out", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
+	{rule: "permit-voided", name: "of an execution that is out", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
 		x := w.read().Execution
-		w.forge(&PermitVoided{x.PermitID, x.ID, "late"})
+		w.forge(&run.PermitVoided{x.PermitID, x.ID, "late"})
 	}},
-	{rule: "permit-voided", name: "another permit", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
+	{rule: "permit-voided", name: "another permit", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
 		x := w.read().Execution
-		w.forge(&Voided{x.ID, "late", authority.HostedUnreachable, 0}, &PermitVoided{w.id(), x.ID, "late"})
+		w.forge(&run.Voided{x.ID, "late", authority.HostedUnreachable, 0}, &run.PermitVoided{w.id(), x.ID, "late"})
 	}},
-	{rule: "twice", name: "a permit voided again", stage: dispatched(TargetHosted, "prepare"), with: func(w *world) {
+	{rule: "twice", name: "a permit voided again", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
 		x := w.read().Execution
-		e := &PermitVoided{x.PermitID, x.ID, "late"}
-		w.forge(&Voided{x.ID, "late", authority.HostedUnreachable, 0}, e, e)
+		e := &run.PermitVoided{x.PermitID, x.ID, "late"}
+		w.forge(&run.Voided{x.ID, "late", authority.HostedUnreachable, 0}, e, e)
 	}},
 
 	// What is no event of this machine.
-	{rule: "event-type", name: "an unknown type", stage: ready(TargetLocal), with: func(w *world) { w.seal(w.now, w.id(), "run.mystery", struct{}{}) }},
-	{rule: "event-data", name: "a member is missing", stage: ready(TargetLocal), with: func(w *world) { w.seal(w.now, w.id(), "permit.expired", struct{}{}) }},
-	{rule: "event-data", name: "a member too many", stage: ready(TargetLocal), with: func(w *world) { w.seal(w.now, w.id(), "run.initialized", map[string]any{"by": "agent"}) }},
-	{rule: "event-data", name: "a number where a string belongs", stage: ready(TargetLocal), with: func(w *world) {
+	{rule: "event-type", name: "an unknown type", stage: ready(run.TargetLocal), with: func(w *world) { w.seal(w.now, w.id(), "run.mystery", struct{}{}) }},
+	{rule: "event-data", name: "a member is missing", stage: ready(run.TargetLocal), with: func(w *world) { w.seal(w.now, w.id(), "permit.expired", struct{}{}) }},
+	{rule: "event-data", name: "a member too many", stage: ready(run.TargetLocal), with: func(w *world) { w.seal(w.now, w.id(), "run.initialized", map[string]any{"by": "agent"}) }},
+	{rule: "event-data", name: "a number where a string belongs", stage: ready(run.TargetLocal), with: func(w *world) {
 		w.seal(w.now, w.id(), "permit.expired", map[string]any{"permitId": 7})
 	}},
-	{rule: "event-data", name: "null where a list belongs", stage: dispatched(TargetLocal, "item"), with: func(w *world) {
+	{rule: "event-data", name: "null where a list belongs", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) {
 		var data map[string]any
 		if err := json.Unmarshal(w.events[w.place("execution.dispatched")].Data, &data); err != nil {
 			w.Fatal(err)
@@ -676,32 +681,32 @@ var unlawfulCases = []unlawfulCase{
 }
 
 // again is the newest observation recorded once more, under a new name.
-func (w *world) again() *Observed {
-	e := newest[Observed](w)
+func (w *world) again() *run.Observed {
+	e := newest[run.Observed](w)
 	e.ObservationID = w.id()
 	return e
 }
 
-func (e *Observed) state(text string) {
+func showing(e *run.Observed, text string) {
 	e.State = json.RawMessage(text)
 	e.StateDigest = authority.Digest(authority.DomainState, e.State)
 }
 
 // fill makes the catalog n entries long.
-func (e *Observed) fill(n int) {
+func fill(e *run.Observed, n int) {
 	for len(e.Catalog) < n {
 		e.Catalog = append(e.Catalog, e.Catalog[0])
 	}
-	e.CatalogDigest = CatalogDigest(e.Catalog)
+	e.CatalogDigest = propose.CatalogDigest(e.Catalog)
 }
 
-func (w *world) completed() *Completed { return &Completed{w.read().Execution.ID} }
+func (w *world) completed() *run.Completed { return &run.Completed{w.read().Execution.ID} }
 
 // hosted is the store's receipt for the execution that is out.
-func (w *world) hosted() *HostedReceipt {
+func (w *world) hosted() *run.HostedReceipt {
 	x := w.read().Execution
-	d := Begin(w.read(), w.now, w.fresh(), true, Doors{})
-	return &HostedReceipt{x.ID, x.PermitID, w.receipt(d, x.ID, x.PermitID, x.EffectDigest, *x.Dispatch, dispatch.Applied, nil, nil), elsewhere, "response"}
+	d := decide.Begin(w.read(), w.now, w.fresh(), true, decide.Doors{})
+	return &run.HostedReceipt{x.ID, x.PermitID, w.receipt(d, x.ID, x.PermitID, x.EffectDigest, *x.Dispatch, dispatch.Applied, nil, nil), elsewhere, "response"}
 }
 
 // chain builds the case.
@@ -738,32 +743,32 @@ func TestLawfulAtTheLimit(t *testing.T) {
 		stage stage
 		with  func(*world)
 	}{
-		"grant of a millisecond":  {bare(TargetLocal), func(w *world) { alter(w, func(e *Granted) { e.Grant.ExpiresAt = w.now + 1 }) }},
-		"grant below the budget":  {bare(TargetLocal), func(w *world) { alter(w, func(e *Granted) { e.Grant.MaxTotalCents-- }) }},
-		"64 entries":              {ready(TargetLocal), func(w *world) { alter(w, func(e *Observed) { e.fill(64) }) }},
-		"captured earlier":        {ready(TargetLocal), func(w *world) { alter(w, func(e *Observed) { e.CapturedAt-- }) }},
-		"session to the grant's":  {ready(TargetLocal), func(w *world) { w.forge(&SessionIssued{1, w.now.Add(time.Hour), issuer}) }},
-		"session shorter":         {ready(TargetLocal), func(w *world) { w.forge(&SessionIssued{1, w.now.Add(time.Hour) - 1, issuer}) }},
-		"permit of a millisecond": {permitted(TargetLocal, "item"), func(w *world) { alter(w, func(e *Issued) { e.Permit.ExpiresAt = w.now + 1 }) }},
-		"proposal of a ms":        {before(TargetLocal, "submit"), func(w *world) { alter(w, func(e *ProposalPrepared) { e.Proposal.ExpiresAt = w.now + 1 }) }},
-		"lease of a millisecond":  {dispatched(TargetLocal, "item"), func(w *world) { alter(w, func(e *Dispatched) { e.Lease.Until = w.now + 1 }) }},
-		"session lease shorter":   {created(TargetHosted), func(w *world) { alter(w, func(e *HostedSessionEvent) { e.Lease.Until-- }) }},
-		"claim just in time": {permitted(TargetLocal, "item"), func(w *world) {
+		"grant of a millisecond":  {bare(run.TargetLocal), func(w *world) { alter(w, func(e *run.Granted) { e.Grant.ExpiresAt = w.now + 1 }) }},
+		"grant below the budget":  {bare(run.TargetLocal), func(w *world) { alter(w, func(e *run.Granted) { e.Grant.MaxTotalCents-- }) }},
+		"64 entries":              {ready(run.TargetLocal), func(w *world) { alter(w, func(e *run.Observed) { fill(e, 64) }) }},
+		"captured earlier":        {ready(run.TargetLocal), func(w *world) { alter(w, func(e *run.Observed) { e.CapturedAt-- }) }},
+		"session to the grant's":  {ready(run.TargetLocal), func(w *world) { w.forge(&run.SessionIssued{1, w.now.Add(time.Hour), issuer}) }},
+		"session shorter":         {ready(run.TargetLocal), func(w *world) { w.forge(&run.SessionIssued{1, w.now.Add(time.Hour) - 1, issuer}) }},
+		"permit of a millisecond": {permitted(run.TargetLocal, "item"), func(w *world) { alter(w, func(e *run.Issued) { e.Permit.ExpiresAt = w.now + 1 }) }},
+		"proposal of a ms":        {before(run.TargetLocal, "submit"), func(w *world) { alter(w, func(e *run.ProposalPrepared) { e.Proposal.ExpiresAt = w.now + 1 }) }},
+		"lease of a millisecond":  {dispatched(run.TargetLocal, "item"), func(w *world) { alter(w, func(e *run.Dispatched) { e.Lease.Until = w.now + 1 }) }},
+		"session lease shorter":   {created(run.TargetHosted), func(w *world) { alter(w, func(e *run.HostedSessionEvent) { e.Lease.Until-- }) }},
+		"claim just in time": {permitted(run.TargetLocal, "item"), func(w *world) {
 			p := w.read().Permit
-			w.after(30*time.Second - time.Millisecond).forge(&Claimed{p.ID, w.id(), 0})
+			w.after(30*time.Second - time.Millisecond).forge(&run.Claimed{p.ID, w.id(), 0})
 		}},
-		"permit expired in time":   {permitted(TargetLocal, "item"), func(w *world) { p := w.read().Permit; w.after(30 * time.Second).forge(&PermitExpired{p.ID}) }},
-		"observed while executing": {receipted(TargetHosted, "item"), func(w *world) { w.forge(w.again()) }},
-		"session failed":           {created(TargetHosted), func(w *world) { w.forge(w.sessionFailed()) }},
-		"session failed, revoked":  {created(TargetHosted), func(w *world) { w.do(func(d *Deciding) { d.Revoke() }); w.forge(w.sessionFailed()) }},
-		"same time":                {ready(TargetLocal), func(w *world) { w.forge(&Metrics{}) }},
-		"100 refusals": {ready(TargetLocal), func(w *world) {
+		"permit expired in time":   {permitted(run.TargetLocal, "item"), func(w *world) { p := w.read().Permit; w.after(30 * time.Second).forge(&run.PermitExpired{p.ID}) }},
+		"observed while executing": {receipted(run.TargetHosted, "item"), func(w *world) { w.forge(w.again()) }},
+		"session failed":           {created(run.TargetHosted), func(w *world) { w.forge(w.sessionFailed()) }},
+		"session failed, revoked":  {created(run.TargetHosted), func(w *world) { w.do(func(d *decide.Deciding) { d.Revoke() }); w.forge(w.sessionFailed()) }},
+		"same time":                {ready(run.TargetLocal), func(w *world) { w.forge(&run.Metrics{}) }},
+		"100 refusals": {ready(run.TargetLocal), func(w *world) {
 			for range 100 {
-				w.forge(&Refused{nil, authority.PermitMismatch, elsewhere})
+				w.forge(&run.Refused{nil, authority.PermitMismatch, elsewhere})
 			}
 		}},
-		"some of several hold": {receipted(TargetLocal, "item"), func(w *world) {
-			w.forge(&Mismatched{w.read().Execution.ID, []Postcondition{{"item.read", false}}})
+		"some of several hold": {receipted(run.TargetLocal, "item"), func(w *world) {
+			w.forge(&run.Mismatched{w.read().Execution.ID, []run.Postcondition{{"item.read", false}}})
 		}},
 	} {
 		w := c.stage(t)
@@ -774,20 +779,20 @@ func TestLawfulAtTheLimit(t *testing.T) {
 	}
 }
 
-func (w *world) sessionFailed() *HostedSessionEvent {
+func (w *world) sessionFailed() *run.HostedSessionEvent {
 	h := w.read().Hosted
-	return &HostedSessionEvent{Phase: SessionFailed, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, ReasonCode: pointer(authority.HostedUnreachable)}
+	return &run.HostedSessionEvent{Phase: run.SessionFailed, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, ReasonCode: pointer(authority.HostedUnreachable)}
 }
 
 // folded folds one event into a state that a chain cannot have come to without
 // being unlawful before: the last line of defence.
-func folded(w *world, change func(*State), b body) []string {
+func folded(w *world, change func(*run.State), b run.Event) []string {
 	s := w.read()
 	change(s)
-	f := &fold{s: s, now: w.now, sequence: s.Events + 1, id: w.id()}
-	f.run(b)
+	f := run.NewFold(s, w.now)
+	f.Apply(w.id(), b)
 	var rules []string
-	for _, u := range f.unlawful {
+	for _, u := range f.Unlawful() {
 		rules = append(rules, u.Rule)
 	}
 	return rules
@@ -797,46 +802,46 @@ func folded(w *world, change func(*State), b body) []string {
 var lastDefences = []struct {
 	rule   string
 	stage  stage
-	change func(*State)
-	with   func(*world) body
+	change func(*run.State)
+	with   func(*world) run.Event
 }{
-	{"budget", permitted(TargetLocal, "submit"), func(s *State) { s.Budget.Spent = 1 }, claiming},
-	{"budget", permitted(TargetLocal, "submit"), func(s *State) { s.Budget.Reserved = 1 }, claiming},
-	{"budget", permitted(TargetLocal, "submit"), func(s *State) { s.Budget.Spent, s.Budget.Limit = money.Max, money.Max }, claiming},
-	{"grant-uses", permitted(TargetLocal, "submit"), func(s *State) { s.use(s.Grants[0].ID, "shop.submit", 1) }, claiming},
-	{"claim-grant", permitted(TargetLocal, "submit"), func(s *State) { s.Grants = nil }, claiming},
-	{"claim-stale", permitted(TargetLocal, "submit"), func(s *State) { s.Observation = nil }, claiming},
-	{"claim-stale", permitted(TargetLocal, "submit"), func(s *State) { s.Observation.ID = s.ID }, claiming},
-	{"claim-stale", permitted(TargetLocal, "submit"), func(s *State) { s.DocumentEpoch++ }, claiming},
-	{"claim-stale", permitted(TargetLocal, "submit"), func(s *State) { s.StateRevision++ }, claiming},
-	{"claim-stale", permitted(TargetLocal, "submit"), func(s *State) { s.GoalDigest = elsewhere }, claiming},
-	{"receipt-amount", dispatched(TargetLocal, "submit"), func(s *State) { s.Budget.Reserved-- }, func(w *world) body {
-		return newest[Receipt](receipted(TargetLocal, "submit")(w))
+	{"budget", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Budget.Spent = 1 }, claiming},
+	{"budget", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Budget.Reserved = 1 }, claiming},
+	{"budget", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Budget.Spent, s.Budget.Limit = money.Max, money.Max }, claiming},
+	{"grant-uses", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Use(s.Grants[0].ID, "shop.submit", 1) }, claiming},
+	{"claim-grant", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Grants = nil }, claiming},
+	{"claim-stale", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Observation = nil }, claiming},
+	{"claim-stale", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Observation.ID = s.ID }, claiming},
+	{"claim-stale", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.DocumentEpoch++ }, claiming},
+	{"claim-stale", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.StateRevision++ }, claiming},
+	{"claim-stale", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.GoalDigest = elsewhere }, claiming},
+	{"receipt-amount", dispatched(run.TargetLocal, "submit"), func(s *run.State) { s.Budget.Reserved-- }, func(w *world) run.Event {
+		return newest[run.Receipt](receipted(run.TargetLocal, "submit")(w))
 	}},
-	{"release", dispatched(TargetLocal, "submit"), func(s *State) { s.Budget.Reserved-- }, func(w *world) body {
-		return &NotApplied{w.read().Execution.ID, "local_failed", price}
+	{"release", dispatched(run.TargetLocal, "submit"), func(s *run.State) { s.Budget.Reserved-- }, func(w *world) run.Event {
+		return &run.NotApplied{w.read().Execution.ID, "local_failed", price}
 	}},
-	{"event-limit", ready(TargetLocal), func(s *State) { s.Events = 5000 }, func(*world) body { return &Metrics{} }},
-	{"turn-limit", ready(TargetLocal), func(s *State) { s.Turns = 500 }, func(w *world) body { return w.proposed("item") }},
-	{"dispatch-audience", dispatched(TargetHosted, "prepare"), func(s *State) { s.StoreOrigin = nil; unclaim(s) }, func(w *world) body { return newest[Dispatched](w) }},
-	{"dispatch-audience", dispatched(TargetHosted, "prepare"), func(s *State) { s.Hosted = nil; unclaim(s) }, func(w *world) body { return newest[Dispatched](w) }},
-	{"permit-bindings", permitted(TargetLocal, "item"), func(s *State) { s.Observation = nil; unissue(s) }, func(w *world) body { return newest[Issued](w) }},
-	{"permit-proposal", permitted(TargetLocal, "submit"), func(s *State) { s.Proposal = nil; unissue(s) }, func(w *world) body { return newest[Issued](w) }},
-	{"dispatch-audience", created(TargetHosted), func(s *State) { s.StoreOrigin, s.Hosted = nil, nil }, func(w *world) body { return newest[HostedSessionEvent](w) }},
-	{"first-event", ready(TargetLocal), func(s *State) { *s = State{} }, func(w *world) body { return &Metrics{} }},
-	{"first-event", ready(TargetLocal), func(s *State) { *s = State{Events: 4} }, func(w *world) body { return newest[Created](w) }},
-	{"first-event", ready(TargetLocal), func(s *State) { s.Machine = 0 }, func(w *world) body { return &Metrics{} }},
-	{"subject", ready(TargetLocal), func(s *State) { *s = State{} }, func(w *world) body { e := newest[Created](w); e.Subject.Kind = "incident"; return e }},
-	{"subject", ready(TargetLocal), func(s *State) { *s = State{} }, func(w *world) body { e := newest[Created](w); e.Subject.Machine = 2; return e }},
+	{"event-limit", ready(run.TargetLocal), func(s *run.State) { s.Events = 5000 }, func(*world) run.Event { return &run.Metrics{} }},
+	{"turn-limit", ready(run.TargetLocal), func(s *run.State) { s.Turns = 500 }, func(w *world) run.Event { return w.proposed("item") }},
+	{"dispatch-audience", dispatched(run.TargetHosted, "prepare"), func(s *run.State) { s.StoreOrigin = nil; unclaim(s) }, func(w *world) run.Event { return newest[run.Dispatched](w) }},
+	{"dispatch-audience", dispatched(run.TargetHosted, "prepare"), func(s *run.State) { s.Hosted = nil; unclaim(s) }, func(w *world) run.Event { return newest[run.Dispatched](w) }},
+	{"permit-bindings", permitted(run.TargetLocal, "item"), func(s *run.State) { s.Observation = nil; unissue(s) }, func(w *world) run.Event { return newest[run.Issued](w) }},
+	{"permit-proposal", permitted(run.TargetLocal, "submit"), func(s *run.State) { s.Proposal = nil; unissue(s) }, func(w *world) run.Event { return newest[run.Issued](w) }},
+	{"dispatch-audience", created(run.TargetHosted), func(s *run.State) { s.StoreOrigin, s.Hosted = nil, nil }, func(w *world) run.Event { return newest[run.HostedSessionEvent](w) }},
+	{"first-event", ready(run.TargetLocal), func(s *run.State) { *s = run.State{} }, func(w *world) run.Event { return &run.Metrics{} }},
+	{"first-event", ready(run.TargetLocal), func(s *run.State) { *s = run.State{Events: 4} }, func(w *world) run.Event { return newest[run.Created](w) }},
+	{"first-event", ready(run.TargetLocal), func(s *run.State) { s.Machine = 0 }, func(w *world) run.Event { return &run.Metrics{} }},
+	{"subject", ready(run.TargetLocal), func(s *run.State) { *s = run.State{} }, func(w *world) run.Event { e := newest[run.Created](w); e.Subject.Kind = "incident"; return e }},
+	{"subject", ready(run.TargetLocal), func(s *run.State) { *s = run.State{} }, func(w *world) run.Event { e := newest[run.Created](w); e.Subject.Machine = 2; return e }},
 }
 
-func claiming(w *world) body { return &Claimed{w.read().Permit.ID, w.id(), price} }
+func claiming(w *world) run.Event { return &run.Claimed{w.read().Permit.ID, w.id(), price} }
 
-func unclaim(s *State) {
-	s.Status, s.Lease, s.Execution.State, s.Execution.Sequence = StatusReady, nil, executionClaimed, s.Events
+func unclaim(s *run.State) {
+	s.Status, s.Lease, s.Execution.State, s.Execution.Sequence = run.StatusReady, nil, run.ExecutionClaimed, s.Events
 }
 
-func unissue(s *State) { s.Permit, s.Turn.Allowed = nil, true }
+func unissue(s *run.State) { s.Permit, s.Turn.Allowed = nil, true }
 
 func TestLastDefences(t *testing.T) {
 	for _, c := range lastDefences {
@@ -848,12 +853,12 @@ func TestLastDefences(t *testing.T) {
 	// The limits themselves are lawful.
 	for name, c := range map[string]struct {
 		stage  stage
-		change func(*State)
-		with   func(*world) body
+		change func(*run.State)
+		with   func(*world) run.Event
 	}{
-		"event 5000":      {ready(TargetLocal), func(s *State) { s.Events = 4999 }, func(*world) body { return &Metrics{} }},
-		"turn 500":        {ready(TargetLocal), func(s *State) { s.Turns = 499 }, func(w *world) body { return w.proposed("item") }},
-		"the last budget": {permitted(TargetLocal, "submit"), func(*State) {}, claiming},
+		"event 5000":      {ready(run.TargetLocal), func(s *run.State) { s.Events = 4999 }, func(*world) run.Event { return &run.Metrics{} }},
+		"turn 500":        {ready(run.TargetLocal), func(s *run.State) { s.Turns = 499 }, func(w *world) run.Event { return w.proposed("item") }},
+		"the last budget": {permitted(run.TargetLocal, "submit"), func(*run.State) {}, claiming},
 	} {
 		w := c.stage(t)
 		if got := folded(w, c.change, c.with(w)); len(got) > 0 {
@@ -866,7 +871,7 @@ func TestLastDefences(t *testing.T) {
 // it as passed. The chain is unlawful at each such record, and again where the
 // claim exceeds the budget.
 func TestBudgetCannotBeArguedAway(t *testing.T) {
-	w := blank(t, TargetLocal)
+	w := blank(t, run.TargetLocal)
 	r := w.request()
 	r.Budget.Limit--
 	w.create(r)
@@ -874,7 +879,7 @@ func TestBudgetCannotBeArguedAway(t *testing.T) {
 	w.doors.Checks = []int64{11}
 	w.upTo("submit")
 	p := w.permit("submit")
-	w.forge(&Claimed{p.ID, w.id(), price})
+	w.forge(&run.Claimed{p.ID, w.id(), price})
 	var got []string
 	for _, u := range w.replay().Unlawful() {
 		got = append(got, w.events[u.Sequence-1].Type+" "+u.Rule)
@@ -886,9 +891,9 @@ func TestBudgetCannotBeArguedAway(t *testing.T) {
 
 // TestFollowOn: what was unlawful once is found again where it matters.
 func TestFollowOn(t *testing.T) {
-	w := permitted(TargetLocal, "item")(t)
+	w := permitted(run.TargetLocal, "item")(t)
 	p := w.read().Permit
-	w.forge(w.again(), &Claimed{p.ID, w.id(), 0})
+	w.forge(w.again(), &run.Claimed{p.ID, w.id(), 0})
 	var rules []string
 	for _, u := range w.replay().Unlawful() {
 		rules = append(rules, u.Rule)
@@ -900,18 +905,18 @@ func TestFollowOn(t *testing.T) {
 
 // TestReplayOfForeignChains: another kind or machine is unknown, not unlawful.
 func TestReplayOfForeignChains(t *testing.T) {
-	for name, change := range map[string]func(*Created){
-		"kind":    func(e *Created) { e.Subject.Kind = "incident" },
-		"machine": func(e *Created) { e.Subject.Machine = 2 },
+	for name, change := range map[string]func(*run.Created){
+		"kind":    func(e *run.Created) { e.Subject.Kind = "incident" },
+		"machine": func(e *run.Created) { e.Subject.Machine = 2 },
 	} {
-		w := bare(TargetLocal)(t)
+		w := bare(run.TargetLocal)(t)
 		alter(w, change)
-		w.forge(&Metrics{})
+		w.forge(&run.Metrics{})
 		if r := w.replay(); r.Known() || len(r.Unlawful()) > 0 {
 			t.Errorf("another %s: known %v, unlawful %v", name, r.Known(), r.Unlawful())
 		}
 	}
-	w := begun(t, TargetLocal)
+	w := begun(t, run.TargetLocal)
 	for name, e := range map[string]evidence.Event{
 		"another first event": {Sequence: 1, Type: "grant.created", Data: w.events[0].Data, Timestamp: w.events[0].Timestamp},
 		"unreadable data":     {Sequence: 1, Type: "run.created", Data: []byte("x"), Timestamp: w.events[0].Timestamp},

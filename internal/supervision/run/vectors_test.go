@@ -1,4 +1,4 @@
-package run
+package run_test
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/evidence"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/run"
 )
 
 var updateVectors = flag.Bool("update", false, "write ../../../vectors/chains anew")
@@ -34,12 +36,12 @@ var lawfulVectors = []struct {
 	file, title string
 	world       func(rapid.TB) *world
 }{
-	{"lawful-local.json", "a completed purchase on a local target", func(t rapid.TB) *world { return before(TargetLocal, "done")(t) }},
-	{"lawful-hosted.json", "a completed purchase on a hosted target", func(t rapid.TB) *world { return before(TargetHosted, "done")(t) }},
+	{"lawful-local.json", "a completed purchase on a local target", func(t rapid.TB) *world { return before(run.TargetLocal, "done")(t) }},
+	{"lawful-hosted.json", "a completed purchase on a hosted target", func(t rapid.TB) *world { return before(run.TargetHosted, "done")(t) }},
 	{"lawful-revoked.json", "a run that was revoked while a dispatch was out, with its receipt", func(t rapid.TB) *world {
-		w := dispatched(TargetHosted, "prepare")(t)
-		w.do(func(d *Deciding) { d.Revoke() })
-		w.receive(ResultApplied)
+		w := dispatched(run.TargetHosted, "prepare")(t)
+		w.do(func(d *decide.Deciding) { d.Revoke() })
+		w.receive(run.ResultApplied)
 		return w
 	}},
 }
@@ -145,7 +147,7 @@ func TestChainVectors(t *testing.T) {
 	}
 	unlawful := 0
 	for _, v := range index {
-		replay := &Replay{}
+		replay := &run.Replay{}
 		report, err := evidence.Verify(bytes.NewReader(files[v.File]), evidence.Keys{{Public: testKey.Public()}}, evidence.Options{Each: func(e evidence.Event) error {
 			replay.Apply(e)
 			return nil

@@ -9,6 +9,7 @@ import (
 	_ "embed"
 
 	"countersign/internal/canon"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
 )
 
@@ -54,12 +55,12 @@ func NewGuardian() (*Guardian, error) {
 
 // Judge returns the authored verdict for an operation at a position of the
 // service's workflow.
-func (g *Guardian) Judge(service, position, operation string) run.Verdict {
+func (g *Guardian) Judge(service, position, operation string) decide.Verdict {
 	v, ok := g.verdicts[place{service, position, operation}]
 	if !ok {
 		v = verdict{run.Pause, "AMBIGUOUS_GOAL", "There is no authored verdict for this operation at this point of the workflow.", nil}
 	}
-	return run.Verdict{
+	return decide.Verdict{
 		Decision: v.Decision, ReasonCode: v.ReasonCode, Explanation: v.Explanation, ClarificationRequest: v.ClarificationRequest,
 		Provider: Provider, Provenance: run.ByReplay,
 	}

@@ -6,7 +6,8 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/service"
 )
 
@@ -47,13 +48,13 @@ func cartLine(productID string, quantity int64) string {
 type catalog struct {
 	s       *State
 	plan    service.Plan
-	entries []run.Entry
+	entries []propose.Entry
 }
 
 // Catalog lists every control that the state offers, each with its target still
 // to be named. It does not depend on the grant: what is listed but not granted
 // is for the hard checks to refuse.
-func (Adapter) Catalog(seen run.Sighting, plan service.Plan) ([]run.Entry, error) {
+func (Adapter) Catalog(seen decide.Sighting, plan service.Plan) ([]propose.Entry, error) {
 	var s State
 	if err := canon.Unmarshal(seen.State, &s); err != nil {
 		return nil, err
@@ -62,22 +63,22 @@ func (Adapter) Catalog(seen run.Sighting, plan service.Plan) ([]run.Entry, error
 	c.reads()
 	c.cart()
 	c.checkout()
-	if len(c.entries) > run.MaxEntries {
-		return nil, fmt.Errorf("merchant: the shop offers more than %d controls", run.MaxEntries)
+	if len(c.entries) > propose.MaxEntries {
+		return nil, fmt.Errorf("merchant: the shop offers more than %d controls", propose.MaxEntries)
 	}
 	return c.entries, nil
 }
 
-func (c *catalog) add(id, operation string, args any, label string, effect run.Effect, facts ...authority.Fact) *run.Entry {
-	c.entries = append(c.entries, run.Entry{
+func (c *catalog) add(id, operation string, args any, label string, effect propose.Effect, facts ...authority.Fact) *propose.Entry {
+	c.entries = append(c.entries, propose.Entry{
 		EntryID: id, Kind: "service", OperationID: operation, Args: canon.MustMarshal(args), Label: label, Transport: "service", Effect: effect,
 		Facts: append([]authority.Fact{{Name: "origin", Value: c.plan.Origin}}, facts...),
 	})
 	return &c.entries[len(c.entries)-1]
 }
 
-func read(postcondition string) run.Effect {
-	return run.Effect{Class: run.ClassRead, DisclosedFields: []string{}, Postconditions: []string{postcondition}}
+func read(postcondition string) propose.Effect {
+	return propose.Effect{Class: propose.ClassRead, DisclosedFields: []string{}, Postconditions: []string{postcondition}}
 }
 
 func (c *catalog) reads() {
@@ -92,9 +93,9 @@ func (c *catalog) reads() {
 	}
 }
 
-func prepare(disclosed []string, postcondition string) run.Effect {
+func prepare(disclosed []string, postcondition string) propose.Effect {
 	var nothing money.Cents
-	return run.Effect{Class: run.ClassPrepare, DisclosedFields: disclosed, Postconditions: []string{postcondition}, AmountCents: &nothing}
+	return propose.Effect{Class: propose.ClassPrepare, DisclosedFields: disclosed, Postconditions: []string{postcondition}, AmountCents: &nothing}
 }
 
 func (c *catalog) cart() {
@@ -142,10 +143,10 @@ func (c *catalog) checkout() {
 	}
 }
 
-func (c *catalog) submit(o *run.Offer) {
+func (c *catalog) submit(o *decide.Offer) {
 	usd, check := currency, c.s.Checkout
-	effect := run.Effect{
-		Class: run.ClassCommit, DisclosedFields: []string{"addressRef", "totalCents"}, Postconditions: []string{"order.confirmed", "order.total_matches"},
+	effect := propose.Effect{
+		Class: propose.ClassCommit, DisclosedFields: []string{"addressRef", "totalCents"}, Postconditions: []string{"order.confirmed", "order.total_matches"},
 		AmountCents: &o.AmountCents, TransactionProposalID: c.plan.ProposalID,
 	}
 	facts := append(c.lines(), authority.Fact{Name: "addressRef", Value: o.Destination}, authority.Fact{Name: "totalCents", Value: o.AmountCents.String()})

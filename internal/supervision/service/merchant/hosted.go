@@ -7,7 +7,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/canon"
 	"countersign/internal/money"
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/service"
 )
 
@@ -58,7 +58,7 @@ func (Adapter) Reads(orderID *string) []service.Request {
 
 // SeeHosted makes a sighting of the answers to Reads, in their order. Members
 // that the shop sends beyond those it needs are passed over.
-func (Adapter) SeeHosted(bodies [][]byte, view *string) (run.Sighting, error) {
+func (Adapter) SeeHosted(bodies [][]byte, view *string) (decide.Sighting, error) {
 	var catalog struct {
 		Products []struct {
 			ID         string      `json:"productId"`
@@ -83,25 +83,25 @@ func (Adapter) SeeHosted(bodies [][]byte, view *string) (run.Sighting, error) {
 		Checkout *wireCheckout `json:"checkout"`
 	}
 	if len(bodies) < 2 {
-		return run.Sighting{}, fmt.Errorf("merchant: the shop showed neither catalog nor cart")
+		return decide.Sighting{}, fmt.Errorf("merchant: the shop showed neither catalog nor cart")
 	}
 	if err := canon.Decode(bodies[0], &catalog); err != nil {
-		return run.Sighting{}, fmt.Errorf("merchant: the shop's catalog: %w", err)
+		return decide.Sighting{}, fmt.Errorf("merchant: the shop's catalog: %w", err)
 	}
 	if err := canon.Decode(bodies[1], &cart); err != nil {
-		return run.Sighting{}, fmt.Errorf("merchant: the shop's cart: %w", err)
+		return decide.Sighting{}, fmt.Errorf("merchant: the shop's cart: %w", err)
 	}
 	s := State{ShippingCents: catalog.ShippingCents, Cart: Cart{cart.Version, cart.Lines}}
 	for _, p := range catalog.Products {
 		if p.Currency != currency {
-			return run.Sighting{}, fmt.Errorf("merchant: the shop sells in another currency")
+			return decide.Sighting{}, fmt.Errorf("merchant: the shop sells in another currency")
 		}
 		s.Products = append(s.Products, Product{p.ID, p.Name, p.Maker, p.PriceCents})
 	}
 	if c := cart.Checkout; c != nil {
 		expires, err := evidence.ParseTime(c.ExpiresAt)
 		if err != nil || c.Currency != currency {
-			return run.Sighting{}, fmt.Errorf("merchant: the shop's checkout is unreadable")
+			return decide.Sighting{}, fmt.Errorf("merchant: the shop's checkout is unreadable")
 		}
 		at := evidence.TimeOf(expires)
 		s.Checkout = &Checkout{c.ID, c.CartVersion, c.AddressRef, c.TotalCents, &at}
@@ -109,12 +109,12 @@ func (Adapter) SeeHosted(bodies [][]byte, view *string) (run.Sighting, error) {
 	if len(bodies) > 2 {
 		var order Order
 		if err := canon.Decode(bodies[2], &order); err != nil {
-			return run.Sighting{}, fmt.Errorf("merchant: the shop's order: %w", err)
+			return decide.Sighting{}, fmt.Errorf("merchant: the shop's order: %w", err)
 		}
 		s.Order = &order
 	}
 	if err := s.check(); err != nil {
-		return run.Sighting{}, err
+		return decide.Sighting{}, err
 	}
 	return s.sighting(view), nil
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"countersign/internal/canon"
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/service"
 )
 
@@ -27,10 +27,10 @@ func fixture() *State {
 func (Adapter) NewLocal() []byte { return canon.MustMarshal(fixture()) }
 
 // SeeLocal looks at the local merchant.
-func (Adapter) SeeLocal(state []byte, view *string) (run.Sighting, error) {
+func (Adapter) SeeLocal(state []byte, view *string) (decide.Sighting, error) {
 	var s State
 	if err := canon.Unmarshal(state, &s); err != nil {
-		return run.Sighting{}, err
+		return decide.Sighting{}, err
 	}
 	return s.sighting(view), nil
 }

@@ -11,7 +11,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/service"
 )
 
@@ -89,7 +89,7 @@ func TestTerms(t *testing.T) {
 }
 
 // catalogOf is the catalog that a state offers.
-func catalogOf(t *testing.T, s *State) ([]run.Entry, error) {
+func catalogOf(t *testing.T, s *State) ([]propose.Entry, error) {
 	t.Helper()
 	id := "0192f0c1-2b3c-7d4e-8f50-616263646566"
 	return adapter.Catalog(s.sighting(nil), service.Plan{Origin: "local", ProposalID: &id})
@@ -102,7 +102,7 @@ func TestCatalogBounds(t *testing.T) {
 	s.Products = nil
 	for n := 0; ; n++ {
 		c, err := catalogOf(t, s)
-		if want := 2 + 4*n; want > run.MaxEntries {
+		if want := 2 + 4*n; want > propose.MaxEntries {
 			if err == nil {
 				t.Errorf("%d products make %d entries without an error", n, len(c))
 			}
@@ -154,7 +154,7 @@ func TestFactsOfTheWholeCart(t *testing.T) {
 		t.Helper()
 		c, err := catalogOf(t, s)
 		must(t, err)
-		e := run.EntryByID(c, id)
+		e := propose.EntryByID(c, id)
 		if e == nil {
 			t.Fatalf("no entry %s", id)
 		}
@@ -244,7 +244,7 @@ func TestHostedIsAsLocal(t *testing.T) {
 		must(t, err)
 		local, err := adapter.Catalog(s.sighting(nil), plan)
 		must(t, err)
-		if run.CatalogDigest(hosted) != run.CatalogDigest(local) {
+		if propose.CatalogDigest(hosted) != propose.CatalogDigest(local) {
 			t.Errorf("%s: the catalogs differ", name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -104,21 +105,21 @@ func (s *State) total() (money.Cents, bool) {
 }
 
 // offer is the checkout that could be submitted now.
-func (s *State) offer() *run.Offer {
+func (s *State) offer() *decide.Offer {
 	c := s.Checkout
 	if c == nil || c.CartVersion != s.Cart.Version || s.Order != nil {
 		return nil
 	}
-	return &run.Offer{OperationID: opSubmit, Destination: c.AddressRef, AmountCents: c.TotalCents, Currency: currency, ExpiresAt: c.ExpiresAt}
+	return &decide.Offer{OperationID: opSubmit, Destination: c.AddressRef, AmountCents: c.TotalCents, Currency: currency, ExpiresAt: c.ExpiresAt}
 }
 
-func (s *State) sighting(view *string) run.Sighting {
-	return run.Sighting{State: canon.MustMarshal(s), Offer: s.offer(), View: view}
+func (s *State) sighting(view *string) decide.Sighting {
+	return decide.Sighting{State: canon.MustMarshal(s), Offer: s.offer(), View: view}
 }
 
 // Holds tells which promised postconditions hold in the state that was seen
 // after the execution.
-func (Adapter) Holds(seen run.Sighting, p service.Promise) ([]run.Postcondition, error) {
+func (Adapter) Holds(seen decide.Sighting, p service.Promise) ([]run.Postcondition, error) {
 	var s State
 	if err := canon.Unmarshal(seen.State, &s); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package run
+package propose
 
 import (
 	"encoding/json"
@@ -30,8 +30,8 @@ var actionKinds = []string{"navigate", "observe", "click", "fill", "select", "se
 
 // Dispositions of a candidate.
 const (
-	dispositionProposed = "proposed"
-	dispositionRejected = "rejected"
+	DispositionProposed = "proposed"
+	DispositionRejected = "rejected"
 )
 
 // Report is a consumer's report on one proposed action, the TurnProposal of
@@ -89,7 +89,7 @@ func (r *Report) Selected() *Candidate {
 		if slices.ContainsFunc(r.Candidates[:i], func(d Candidate) bool { return d.ID == c.ID }) {
 			return nil
 		}
-		if c.ID == r.SelectedCandidateID && c.Disposition == dispositionProposed {
+		if c.ID == r.SelectedCandidateID && c.Disposition == DispositionProposed {
 			selected = c
 		}
 	}
@@ -270,13 +270,13 @@ func (p *parser) candidate(at string, raw []byte) Candidate {
 		ID:              p.text(at+"/id", m["id"], 1, maxID),
 		Action:          p.action(at+"/action", m["action"]),
 		Purpose:         p.text(at+"/purpose", m["purpose"], 1, maxProse),
-		Disposition:     p.oneOf(at+"/disposition", m["disposition"], dispositionProposed, dispositionRejected),
+		Disposition:     p.oneOf(at+"/disposition", m["disposition"], DispositionProposed, DispositionRejected),
 		RejectionReason: p.nullableText(at+"/rejectionReason", m["rejectionReason"], maxProse),
 	}
-	if c.Disposition == dispositionProposed && c.RejectionReason != nil {
+	if c.Disposition == DispositionProposed && c.RejectionReason != nil {
 		p.fail(at+"/rejectionReason", "want null for a proposed candidate")
 	}
-	if c.Disposition == dispositionRejected && c.RejectionReason == nil {
+	if c.Disposition == DispositionRejected && c.RejectionReason == nil {
 		p.fail(at+"/rejectionReason", "want an explanation for a rejected candidate")
 	}
 	return c

@@ -1,28 +1,30 @@
-package run
+package decide
 
 import (
 	"countersign/internal/authority"
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // ClaimRequest is the one use of a permit.
 type ClaimRequest struct {
 	PermitID    string // "" when the request brought none
-	Action      *Action
-	Catalog     []Entry // of the newest observation
-	Fate        *Fate   // the permit's fate in the ledger, nil when it has none
+	Action      *propose.Action
+	Catalog     []propose.Entry // of the newest observation
+	Fate        *Fate           // the permit's fate in the ledger, nil when it has none
 	ExecutionID string
 	Holder      string
 	FreezeEpoch int64
 	// Dispatch tells what a hosted mutation will send; nil for reads and
 	// local targets. It is called once everything else is decided.
-	Dispatch func(*Entry, *Permit) (*Dispatch, *authority.Denial)
+	Dispatch func(*propose.Entry, *run.Permit) (*run.Dispatch, *authority.Denial)
 }
 
 // Claim decides whether the action may leave now, and if so claims the permit
 // and stores the intent. The order is that of G-12: permit state, bindings,
 // authority.
-func (d *Deciding) Claim(r ClaimRequest) (*Entry, *authority.Denial) {
+func (d *Deciding) Claim(r ClaimRequest) (*propose.Entry, *authority.Denial) {
 	s := d.s
 	if r.PermitID == "" {
 		return nil, &authority.Denial{Reason: authority.PermitRequired, Detail: "Send the permit token of POST /turns in the header x-step-permit."}
@@ -34,7 +36,7 @@ func (d *Deciding) Claim(r ClaimRequest) (*Entry, *authority.Denial) {
 	if p == nil {
 		return nil, notReady(s)
 	}
-	entry := EntryByID(r.Catalog, p.EntryID)
+	entry := propose.EntryByID(r.Catalog, p.EntryID)
 	if entry == nil || s.Observation == nil {
 		return nil, stale()
 	}
@@ -44,24 +46,24 @@ func (d *Deciding) Claim(r ClaimRequest) (*Entry, *authority.Denial) {
 	if denial := d.recheck(p, entry); denial != nil {
 		return nil, denial
 	}
-	var dispatch *Dispatch
-	if s.Config.Target == TargetHosted && p.Class != ClassRead {
+	var dispatch *run.Dispatch
+	if s.Config.Target == run.TargetHosted && p.Class != propose.ClassRead {
 		var denial *authority.Denial
 		if dispatch, denial = r.Dispatch(entry, p); denial != nil {
 			return nil, denial
 		}
 	}
-	d.emit(&Claimed{p.ID, r.ExecutionID, p.AmountCents})
+	d.emit(&run.Claimed{PermitID: p.ID, ExecutionID: r.ExecutionID, ReservedCents: p.AmountCents})
 	d.fate(Fate{PermitID: p.ID, Fate: FateClaimed, ExecutionID: r.ExecutionID})
-	d.emit(&Dispatched{
+	d.emit(&run.Dispatched{
 		ExecutionID: r.ExecutionID, PermitID: p.ID, TurnID: p.Bindings.TurnID, OperationID: entry.OperationID, Class: p.Class,
 		Args: entry.Args, Postconditions: entry.Effect.Postconditions, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents,
-		Dispatch: dispatch, Lease: Lease{r.Holder, d.now.Add(LeaseLife)}, FreezeEpoch: r.FreezeEpoch,
+		Dispatch: dispatch, Lease: run.Lease{Holder: r.Holder, Until: d.now.Add(run.LeaseLife)}, FreezeEpoch: r.FreezeEpoch,
 	})
 	d.out.Freezable = true
 	d.notAfter(p.ExpiresAt)
-	d.notAfter(s.grant(p.Bindings.GrantID).ExpiresAt)
-	if s.Proposal != nil && p.Class == ClassCommit {
+	d.notAfter(s.Grant(p.Bindings.GrantID).ExpiresAt)
+	if s.Proposal != nil && p.Class == propose.ClassCommit {
 		d.notAfter(s.Proposal.ExpiresAt)
 	}
 	return entry, nil
@@ -85,7 +87,7 @@ func (d *Deciding) spent(r ClaimRequest) *authority.Denial {
 	case FateExpired:
 		return &authority.Denial{Reason: authority.PermitExpired, Detail: "The permit has expired; send a new report."}
 	}
-	if fate.Cause == CauseState {
+	if fate.Cause == run.CauseState {
 		return stale()
 	}
 	return &authority.Denial{Reason: authority.PermitRevoked, Detail: "The permit was revoked."}
@@ -96,7 +98,7 @@ func stale() *authority.Denial {
 }
 
 // bound holds the action against the ten bindings.
-func (d *Deciding) bound(p *Permit, entry *Entry, a *Action) *authority.Denial {
+func (d *Deciding) bound(p *run.Permit, entry *propose.Entry, a *propose.Action) *authority.Denial {
 	s := d.s
 	effect := entry.EffectDigest(s.Config.Service, s.StateRevision)
 	action := entry.ActionDigest(effect, s.Observation.ID, s.Observation.DocumentEpoch)
@@ -108,19 +110,19 @@ func (d *Deciding) bound(p *Permit, entry *Entry, a *Action) *authority.Denial {
 }
 
 // recheck tests the authority again at claim time (H-044).
-func (d *Deciding) recheck(p *Permit, entry *Entry) *authority.Denial {
+func (d *Deciding) recheck(p *run.Permit, entry *propose.Entry) *authority.Denial {
 	s, b := d.s, p.Bindings
-	g := s.grant(b.GrantID)
+	g := s.Grant(b.GrantID)
 	switch {
-	case s.Status != StatusReady:
+	case s.Status != run.StatusReady:
 		return notReady(s)
 	case g == nil || !g.Live(d.now):
 		return &authority.Denial{Reason: authority.GrantExpired, Detail: "The grant has expired; a new run is needed."}
 	case !g.UsesLeft(b.OperationID, s.Used[g.ID]):
 		return &authority.Denial{Reason: authority.GrantExhausted, Detail: "The grant allows no further use of this operation."}
-	case p.Class == ClassCommit && (s.Proposal == nil || b.TransactionProposalID == nil || s.Proposal.ID != *b.TransactionProposalID || !s.Proposal.Live(d.now)):
+	case p.Class == propose.ClassCommit && (s.Proposal == nil || b.TransactionProposalID == nil || s.Proposal.ID != *b.TransactionProposalID || !s.Proposal.Live(d.now)):
 		return stale()
-	case !s.Budget.Fits(entry.Amount()) || !grantFits(g, s.Budget, entry.Amount()):
+	case !s.Budget.Fits(entry.Amount()) || !run.GrantFits(g, s.Budget, entry.Amount()):
 		return &authority.Denial{Reason: authority.BudgetExceeded, Detail: "The amount does not fit what is left of the budget."}
 	}
 	return nil
@@ -129,10 +131,10 @@ func (d *Deciding) recheck(p *Permit, entry *Entry) *authority.Denial {
 // Refuse records that an authenticated request was turned down. After a hundred
 // of them nothing more is recorded (L-3).
 func (d *Deciding) Refuse(permitID, reason, bodySHA256 string) {
-	if d.s.Refusals >= maxRefusals || d.s.Events > MaxEvents-eventReserve/2 {
+	if d.s.Refusals >= run.MaxRefusals || d.s.Events > run.MaxEvents-run.EventReserve/2 {
 		return
 	}
-	e := Refused{ReasonCode: reason, BodySHA256: bodySHA256}
+	e := run.Refused{ReasonCode: reason, BodySHA256: bodySHA256}
 	if permitID != "" {
 		e.PermitID = &permitID
 	}
@@ -140,12 +142,12 @@ func (d *Deciding) Refuse(permitID, reason, bodySHA256 string) {
 }
 
 // awaiting returns the execution when it waits for its outcome.
-func (d *Deciding) awaiting(executionID string) (*Execution, *authority.Denial) {
+func (d *Deciding) awaiting(executionID string) (*run.Execution, *authority.Denial) {
 	x := d.s.Execution
 	if x == nil || x.ID != executionID {
 		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such execution."}
 	}
-	if x.State != ExecutionDispatched && x.State != ExecutionUnconfirmed {
+	if x.State != run.ExecutionDispatched && x.State != run.ExecutionUnconfirmed {
 		return nil, &authority.Denial{Reason: authority.InProgress, Detail: "The outcome of the execution is recorded already."}
 	}
 	return x, nil
@@ -170,15 +172,15 @@ func (d *Deciding) Receive(executionID string, o Outcome) *authority.Denial {
 		return denial
 	}
 	if o.Receipt != "" {
-		d.emit(&HostedReceipt{x.ID, x.PermitID, o.Receipt, o.BodySHA256, o.ObservedBy})
+		d.emit(&run.HostedReceipt{ExecutionID: x.ID, PermitID: x.PermitID, Receipt: o.Receipt, ResponseSHA256: o.BodySHA256, ObservedBy: o.ObservedBy})
 	}
 	var amount money.Cents
-	if o.Result == ResultApplied {
+	if o.Result == run.ResultApplied {
 		amount = x.AmountCents
 	}
-	d.emit(&Receipt{x.ID, x.PermitID, o.Kind, o.Result, o.Status, o.BodySHA256, amount, o.OrderID})
-	d.emit(&Consumed{x.PermitID, x.ID})
-	if o.Result == ResultRefused {
+	d.emit(&run.Receipt{ExecutionID: x.ID, PermitID: x.PermitID, Kind: o.Kind, Result: o.Result, Status: o.Status, BodySHA256: o.BodySHA256, AmountCents: amount, OrderID: o.OrderID})
+	d.emit(&run.Consumed{PermitID: x.PermitID, ExecutionID: x.ID})
+	if o.Result == run.ResultRefused {
 		d.notApplied(o.Cause)
 	}
 	return nil
@@ -188,13 +190,13 @@ func (d *Deciding) Receive(executionID string, o Outcome) *authority.Denial {
 // else stops it for a retry.
 func (d *Deciding) notApplied(cause string) {
 	x := d.s.Execution
-	d.emit(&NotApplied{x.ID, cause, x.AmountCents})
+	d.emit(&run.NotApplied{ExecutionID: x.ID, Cause: cause, ReleasedCents: x.AmountCents})
 	switch {
-	case d.s.Status != StatusRunning:
-	case x.Class == ClassRead:
-		d.emit(&Resumed{"attempt_ended"})
+	case d.s.Status != run.StatusRunning:
+	case x.Class == propose.ClassRead:
+		d.emit(&run.Resumed{Cause: "attempt_ended"})
 	default:
-		d.pause(authority.ExecutionNotApplied, SourceRuntime)
+		d.pause(authority.ExecutionNotApplied, run.SourceRuntime)
 	}
 }
 
@@ -211,7 +213,7 @@ func (d *Deciding) NotApplied(executionID, cause string) *authority.Denial {
 // Unconfirmed records that the outcome of a hosted mutation is unknown.
 func (d *Deciding) Unconfirmed(executionID, cause string) *authority.Denial {
 	x, denial := d.awaiting(executionID)
-	if denial != nil || x.State == ExecutionUnconfirmed {
+	if denial != nil || x.State == run.ExecutionUnconfirmed {
 		return denial
 	}
 	d.unconfirmed(cause)
@@ -219,9 +221,9 @@ func (d *Deciding) Unconfirmed(executionID, cause string) *authority.Denial {
 }
 
 func (d *Deciding) unconfirmed(cause string) {
-	d.emit(&Unconfirmed{d.s.Execution.ID, cause})
-	if d.s.Status == StatusRunning {
-		d.pause(authority.DispatchUnconfirmed, SourceHosted)
+	d.emit(&run.Unconfirmed{ExecutionID: d.s.Execution.ID, Cause: cause})
+	if d.s.Status == run.StatusRunning {
+		d.pause(authority.DispatchUnconfirmed, run.SourceHosted)
 	}
 }
 
@@ -231,19 +233,19 @@ func (d *Deciding) Void(executionID, cause, reason string) *authority.Denial {
 	switch {
 	case denial != nil:
 		return denial
-	case x.State == ExecutionUnconfirmed:
+	case x.State == run.ExecutionUnconfirmed:
 		return unresolved()
 	}
-	d.emit(&Voided{x.ID, cause, reason, x.AmountCents})
-	d.emit(&PermitVoided{x.PermitID, x.ID, cause})
-	if d.s.Status == StatusRunning {
-		if Category(reason) == "" {
+	d.emit(&run.Voided{ExecutionID: x.ID, Cause: cause, ReasonCode: reason, ReleasedCents: x.AmountCents})
+	d.emit(&run.PermitVoided{PermitID: x.PermitID, ExecutionID: x.ID, Cause: cause})
+	if d.s.Status == run.StatusRunning {
+		if run.Category(reason) == "" {
 			reason = authority.ExecutionNotApplied
 		}
-		d.pause(reason, SourceRuntime)
+		d.pause(reason, run.SourceRuntime)
 	}
 	return nil
 }
 
 // Measure records measured durations.
-func (d *Deciding) Measure(m Metrics) { d.emit(&m) }
+func (d *Deciding) Measure(m run.Metrics) { d.emit(&m) }

@@ -1,4 +1,4 @@
-package run
+package propose
 
 import (
 	"encoding/json"
@@ -110,7 +110,7 @@ func TestParseReport(t *testing.T) {
 		GoalRestatement: "Buy one keyboard.",
 		Candidates: []Candidate{
 			{"a", Action{Kind: "service", OperationID: "shop.item", TargetRef: "tgt_1", Args: json.RawMessage(`{"item":"keyboard"}`)}, "look", "proposed", nil},
-			{"b", Action{"click", "shop.item", "tgt_2", pointer("u"), pointer("v"), json.RawMessage(`{}`)}, "look", "rejected", pointer("not needed")},
+			{"b", Action{"click", "shop.item", "tgt_2", new("u"), new("v"), json.RawMessage(`{}`)}, "look", "rejected", new("not needed")},
 		},
 		SelectedCandidateID: "a",
 		Justification:       Justification{"next step", []string{"obs"}},

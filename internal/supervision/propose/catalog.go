@@ -1,4 +1,4 @@
-package run
+package propose
 
 import (
 	"bytes"
@@ -137,7 +137,8 @@ func CatalogDigest(catalog []Entry) string {
 	return authority.Digest(authority.DomainCatalog, catalog)
 }
 
-func findEntry(catalog []Entry, is func(*Entry) bool) *Entry {
+// FindEntry returns the first entry that is asked for, or nil.
+func FindEntry(catalog []Entry, is func(*Entry) bool) *Entry {
 	for i := range catalog {
 		if is(&catalog[i]) {
 			return &catalog[i]
@@ -148,5 +149,5 @@ func findEntry(catalog []Entry, is func(*Entry) bool) *Entry {
 
 // EntryByID returns the entry with the id, or nil.
 func EntryByID(catalog []Entry, id string) *Entry {
-	return findEntry(catalog, func(e *Entry) bool { return e.EntryID == id })
+	return FindEntry(catalog, func(e *Entry) bool { return e.EntryID == id })
 }

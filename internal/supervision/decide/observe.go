@@ -1,4 +1,4 @@
-package run
+package decide
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/money"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // Offer is a transaction that the service could commit now.
@@ -33,7 +35,7 @@ type Plan struct {
 	StateRevision int64
 	ProposalID    *string
 	state         string
-	proposal      *Proposal // to prepare
+	proposal      *run.Proposal // to prepare
 }
 
 // NeedsObservation reports whether GET /observation must take a new one: the
@@ -57,9 +59,9 @@ func (d *Deciding) CanObserve() *authority.Denial {
 	switch {
 	case d.s.Unresolved():
 		return unresolved()
-	case d.s.Status != StatusCreated && d.s.Status != StatusReady && d.s.Status != StatusRunning:
+	case d.s.Status != run.StatusCreated && d.s.Status != run.StatusReady && d.s.Status != run.StatusRunning:
 		return notReady(d.s)
-	case d.s.Events > MaxEvents-eventReserve:
+	case d.s.Events > run.MaxEvents-run.EventReserve:
 		return &authority.Denial{Reason: authority.TurnLimit, Detail: "The run has reached its bound of events; create a new run."}
 	}
 	return nil
@@ -80,14 +82,14 @@ func (d *Deciding) Plan(s Sighting) Plan {
 		p.ProposalID = &old.ID
 		return p
 	}
-	expires := d.now.Add(ProposalLife)
+	expires := d.now.Add(run.ProposalLife)
 	if s.Offer.ExpiresAt != nil {
 		expires = min(expires, *s.Offer.ExpiresAt)
 	}
 	if expires <= d.now {
 		return p
 	}
-	p.proposal = &Proposal{
+	p.proposal = &run.Proposal{
 		ID: d.fresh.ID(), OperationID: s.Offer.OperationID, Destination: s.Offer.Destination, AmountCents: s.Offer.AmountCents,
 		Currency: s.Offer.Currency, TermsDigest: d.s.TermsDigest, StateRevision: p.StateRevision, ExpiresAt: expires,
 	}
@@ -99,26 +101,26 @@ func (d *Deciding) Plan(s Sighting) Plan {
 // was the last thing to see. seen holds the promised postconditions of a
 // receipted execution and is nil when none waits for verification. A permit that
 // was live until now rests on the former observation and is revoked.
-func (d *Deciding) Observe(p Plan, s Sighting, catalog []Entry, seen []Postcondition) {
-	d.revokePermit(CauseState)
+func (d *Deciding) Observe(p Plan, s Sighting, catalog []propose.Entry, seen []run.Postcondition) {
+	d.revokePermit(run.CauseState)
 	mismatch := false
-	if x := d.s.Execution; x != nil && x.State == ExecutionReceipted && !x.Owed {
+	if x := d.s.Execution; x != nil && x.State == run.ExecutionReceipted && !x.Owed {
 		if allHold(seen) {
-			d.emit(&Verified{x.ID, p.ObservationID, seen})
+			d.emit(&run.Verified{ExecutionID: x.ID, ObservationID: p.ObservationID, Postconditions: seen})
 		} else {
 			mismatch = true
-			d.emit(&Mismatched{x.ID, seen})
+			d.emit(&run.Mismatched{ExecutionID: x.ID, Postconditions: seen})
 		}
 	}
 	if old := d.s.Proposal; old != nil && (p.ProposalID == nil || *p.ProposalID != old.ID) {
-		d.emit(&ProposalVoided{old.ID, "state"})
+		d.emit(&run.ProposalVoided{ProposalID: old.ID, Cause: "state"})
 	}
 	if p.proposal != nil {
-		d.emit(&ProposalPrepared{*p.proposal})
+		d.emit(&run.ProposalPrepared{Proposal: *p.proposal})
 	}
-	observed := Observed{
+	observed := run.Observed{
 		ObservationID: p.ObservationID, DocumentEpoch: p.DocumentEpoch, StateRevision: p.StateRevision, CapturedAt: min(s.CapturedAt, d.now),
-		State: s.State, StateDigest: p.state, Catalog: catalog, CatalogDigest: CatalogDigest(catalog),
+		State: s.State, StateDigest: p.state, Catalog: catalog, CatalogDigest: propose.CatalogDigest(catalog),
 	}
 	if s.View != nil {
 		view := d.text(*s.View)
@@ -127,13 +129,13 @@ func (d *Deciding) Observe(p Plan, s Sighting, catalog []Entry, seen []Postcondi
 	d.emit(&observed)
 	switch x := d.s.Execution; {
 	case mismatch:
-		d.pause(authority.VerificationDiffers, SourceRuntime)
-	case d.s.Status == StatusReady && d.s.Position() == "done" && d.s.Committed:
-		d.emit(&Completed{x.ID})
+		d.pause(authority.VerificationDiffers, run.SourceRuntime)
+	case d.s.Status == run.StatusReady && d.s.Position() == "done" && d.s.Committed:
+		d.emit(&run.Completed{ExecutionID: x.ID})
 	}
 }
 
-func allHold(seen []Postcondition) bool {
+func allHold(seen []run.Postcondition) bool {
 	for _, p := range seen {
 		if !p.Holds {
 			return false

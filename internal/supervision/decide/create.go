@@ -1,0 +1,78 @@
+package decide
+
+import (
+	"encoding/json"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/supervision/run"
+)
+
+// CreateRequest is what an owner asks for, resolved against the service.
+type CreateRequest struct {
+	Workspace   string
+	Issuer      string
+	RunID       string
+	Config      run.Config
+	Instruction string
+	Terms       json.RawMessage // canonical
+	Constraints []authority.Constraint
+	Operations  []string
+	MaxUses     map[string]int64
+	Workflow    []run.Step
+	Budget      authority.Budget
+	Currency    string
+	StoreOrigin *string
+	StoreKeys   []string
+}
+
+// Create emits run.created and its one bounded grant.
+func (d *Deciding) Create(r CreateRequest) {
+	instruction := d.text(r.Instruction)
+	d.emit(&run.Created{
+		Subject:     evidence.Subject{Format: evidence.Format, Kind: "run", ID: r.RunID, Workspace: r.Workspace, Issuer: r.Issuer, Machine: run.Machine},
+		Config:      r.Config,
+		Instruction: instruction,
+		Terms:       r.Terms, TermsDigest: authority.Digest(authority.DomainTerms, r.Terms), GoalDigest: run.GoalDigest(instruction, r.Terms),
+		Workflow: r.Workflow, BudgetCents: r.Budget.Limit, Currency: r.Currency,
+		StoreOrigin: r.StoreOrigin, StoreKeys: append([]string{}, r.StoreKeys...),
+	})
+	d.emit(&run.Granted{Grant: authority.Grant{
+		ID: d.fresh.ID(), Kind: "bounded", Operations: r.Operations, Constraints: r.Constraints, Currency: r.Currency,
+		MaxTotalCents: r.Budget.Limit, MaxUses: r.MaxUses, ExpiresAt: d.now.Add(authority.MaxGrantMinutes * 60e9),
+	}, CreatedBy: "owner"})
+}
+
+// DispatchSession emits the intent to open the hosted session.
+func (d *Deciding) DispatchSession(executionID, sessionID, effectDigest string, dispatch run.Dispatch, holder string) {
+	d.emit(&run.HostedSessionEvent{
+		Phase: run.SessionDispatched, ExecutionID: executionID, SessionID: sessionID, EffectDigest: effectDigest,
+		Dispatch: &dispatch, Lease: &run.Lease{Holder: holder, Until: d.now.Add(run.LeaseLife)},
+	})
+	d.out.Freezable = true
+}
+
+// OpenSession emits the store's receipt for the hosted session, also when the
+// run has ended meanwhile.
+func (d *Deciding) OpenSession(receipt string) *authority.Denial {
+	h := d.s.Hosted
+	if h == nil || h.Phase != run.SessionDispatched {
+		return notReady(d.s)
+	}
+	d.emit(&run.HostedSessionEvent{Phase: run.SessionOpened, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, Receipt: &receipt})
+	return nil
+}
+
+// Fail emits the end of a run that could not be initialized.
+func (d *Deciding) Fail(reason string) {
+	if d.s.Status != run.StatusCreated {
+		return
+	}
+	if h := d.s.Hosted; h != nil && h.Phase == run.SessionDispatched {
+		d.emit(&run.HostedSessionEvent{Phase: run.SessionFailed, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, ReasonCode: &reason})
+	}
+	d.emit(&run.Failed{Stop: *d.s.NewStop(reason, run.SourceRuntime, d.fresh.ID())})
+}
+
+// Initialize emits run.initialized.
+func (d *Deciding) Initialize() { d.emit(&run.Initialized{}) }

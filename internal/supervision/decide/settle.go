@@ -1,0 +1,47 @@
+package decide
+
+import (
+	"countersign/internal/authority"
+	"countersign/internal/supervision/run"
+)
+
+// settle writes what time alone has brought about: dead leases and expiries.
+// Authority never depends on it, since every rule compares with now.
+func (d *Deciding) settle(leaseAlive bool) {
+	s := d.s
+	if s.Lease != nil && (d.now >= s.Lease.Until || !leaseAlive) {
+		d.endLease()
+	}
+	if p := s.Permit; p != nil && !p.Live(d.now) {
+		d.emit(&run.PermitExpired{PermitID: p.ID})
+		d.fate(Fate{PermitID: p.ID, Fate: FateExpired})
+	}
+	if p := s.Proposal; p != nil && !p.Live(d.now) && !s.Terminal() && s.Lease == nil {
+		d.emit(&run.ProposalVoided{ProposalID: p.ID, Cause: "expired"})
+	}
+	if s.Status == run.StatusReady && d.now >= s.GrantsEnd() {
+		d.pause(authority.GrantExpired, run.SourceRuntime)
+	}
+}
+
+// endLease turns an attempt whose holder is gone into its honest end.
+func (d *Deciding) endLease() {
+	s := d.s
+	if s.Status == run.StatusCreated {
+		reason := authority.HostedUnreachable
+		if s.Hosted.Phase == run.SessionDispatched {
+			reason = authority.DispatchUnconfirmed
+			d.emit(&run.HostedSessionEvent{Phase: run.SessionFailed, ExecutionID: s.Hosted.ExecutionID, SessionID: s.Hosted.ID, EffectDigest: s.Hosted.EffectHash, ReasonCode: &reason})
+		}
+		d.emit(&run.Failed{Stop: *s.NewStop(reason, run.SourceRuntime, d.fresh.ID())})
+		return
+	}
+	switch x := s.Execution; {
+	case x.State == run.ExecutionDispatched && x.Dispatch != nil:
+		d.unconfirmed("lease_expired")
+	case x.State == run.ExecutionDispatched:
+		d.notApplied("lease_expired")
+	case s.Status == run.StatusRunning:
+		d.emit(&run.Resumed{Cause: "lease_expired"})
+	}
+}

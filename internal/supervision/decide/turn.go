@@ -1,0 +1,105 @@
+package decide
+
+import (
+	"countersign/internal/authority"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
+)
+
+// Verdict is a guardian's answer.
+type Verdict struct {
+	Decision             string
+	ReasonCode           string
+	Explanation          string
+	ClarificationRequest *string
+	Provider             string
+	Provenance           string
+}
+
+// Propose takes a well-formed report in and applies the hard checks. A denial
+// means that the run takes no report now.
+func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (run.Review, *authority.Denial) {
+	s := d.s
+	switch {
+	case s.Unresolved():
+		return run.Review{}, unresolved()
+	case s.Status != run.StatusReady && !d.doors.Ready:
+		return run.Review{}, notReady(s)
+	case s.Permit != nil && !d.doors.Outstanding:
+		return run.Review{}, &authority.Denial{Reason: authority.PermitOutstanding, Detail: "A permit is live; use it, or wait until it expires."}
+	}
+	if s.Turns >= run.MaxTurns || s.Events > run.MaxEvents-run.EventReserve {
+		d.pause(authority.TurnLimit, run.SourceRuntime)
+		return run.Review{}, &authority.Denial{Reason: authority.TurnLimit, Detail: "The run has reached its bound of turns or events; create a new run."}
+	}
+	turnID := d.fresh.ID()
+	reported := propose.NewReported(r, d.text)
+	d.emit(&run.Proposed{TurnID: turnID, Report: reported, ReportDigest: authority.Digest(authority.DomainReport, reported)})
+	review := run.Check(s, catalog, r, d.now, d.doors.Checks...)
+	checked := run.NewChecked(s, turnID, review)
+	d.emit(&checked)
+	if review.Reason != "" {
+		d.stopAfter(review.Reason, run.SourceHardPolicy)
+	}
+	return review, nil
+}
+
+// Judge takes the guardian's verdict on the report that passed every hard check
+// and, for an ALLOW, issues the one permit. It returns that permit or nil. What
+// is no verdict counts as a PAUSE for a malformed answer.
+func (d *Deciding) Judge(review run.Review, v Verdict) *run.Permit {
+	if !run.LawfulVerdict(v.Decision, v.ReasonCode) {
+		v.Decision, v.ReasonCode, v.Provenance = run.Pause, authority.GuardianMalformed, run.ByRuntime
+	}
+	decided := run.Decided{TurnID: d.s.Turn.ID, Decision: v.Decision, ReasonCode: v.ReasonCode, Explanation: d.text(v.Explanation), Provider: v.Provider, Provenance: v.Provenance}
+	if v.ClarificationRequest != nil {
+		request := d.text(*v.ClarificationRequest)
+		decided.ClarificationRequest = &request
+	}
+	d.emit(&decided)
+	switch v.Decision {
+	case run.Allow:
+		return d.issue(review)
+	case run.Terminate:
+		stop := d.s.NewStop(authority.GuardianTerminated, run.SourceGuardian, d.fresh.ID())
+		d.revokeGrants(run.CauseTerminate)
+		d.emit(&run.Terminated{Stop: *stop})
+	default:
+		d.stopAfter(v.ReasonCode, run.PauseSource(v.ReasonCode))
+	}
+	return nil
+}
+
+// stopAfter pauses the run after a decision that is no ALLOW, unless its
+// category lets a direct consumer try again (G-04).
+func (d *Deciding) stopAfter(reason, source string) {
+	if run.Category(reason) == run.CategoryRetry && d.s.RetryStreak < run.MaxRetryStreak {
+		return
+	}
+	if d.s.Status == run.StatusReady {
+		d.pause(reason, source)
+	}
+}
+
+func (d *Deciding) issue(review run.Review) *run.Permit {
+	s, entry, grant := d.s, review.Entry, review.Grant
+	if entry == nil || grant == nil {
+		return nil // only behind an open door; the machine has refused policy.checked
+	}
+	permit := authority.Permit{
+		ID: d.fresh.ID(), EffectDigest: s.Turn.EffectDigest, ExpiresAt: authority.PermitExpiry(d.now, grant.ExpiresAt),
+		Bindings: bindings(s, s.Turn.ID, grant.ID, entry, s.Turn.ActionDigest),
+	}
+	d.emit(&run.Issued{Permit: permit, EntryID: entry.EntryID, Class: entry.Effect.Class, AmountCents: entry.Amount()})
+	d.out.Freezable = true
+	d.notAfter(permit.ExpiresAt)
+	return s.Permit
+}
+
+func bindings(s *run.State, turnID, grantID string, entry *propose.Entry, actionDigest string) authority.Bindings {
+	return authority.Bindings{
+		RunID: s.ID, Goal: s.GoalDigest, TurnID: turnID, GrantID: grantID, ObservationID: s.Observation.ID,
+		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, ActionDigest: actionDigest,
+		OperationID: entry.OperationID, TransactionProposalID: entry.Effect.TransactionProposalID,
+	}
+}
