@@ -17,7 +17,7 @@ type storeCommand struct {
 	Dir    string `required:"" placeholder:"D" help:"Folder of the store."`
 	Addr   string `default:"127.0.0.1:8421" placeholder:"HOST:PORT" help:"Where to listen (${default}); port 0 picks a free one. Anything but loopback needs an https --origin."`
 	Origin string `placeholder:"URL" help:"Public origin, as permits name it. Default: where it listens."`
-	Trust  string `required:"" placeholder:"FILE" help:"dispatch.pub of the control plane whose permits count."`
+	Trust  string `required:"" placeholder:"FILE" help:"dispatch.pub of the control plane whose permits count. A new one may be put in its place while the store runs."`
 	Create bool   `help:"Create the store first when the folder holds none."`
 }
 
@@ -48,7 +48,7 @@ func (c *storeCommand) Run(ctx context.Context, s streams) error {
 	}
 	defer listener.Close()
 	log := slog.New(slog.NewTextHandler(s.err, nil))
-	shop, err := store.Open(c.Dir, store.Options{Origin: origin, Trust: trust, Log: log})
+	shop, err := store.Open(c.Dir, store.Options{Origin: origin, Trust: trust, TrustFile: c.Trust, Log: log})
 	if errors.Is(err, store.ErrNotCreated) {
 		return fmt.Errorf("%w; add --create", err)
 	}
