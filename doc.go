@@ -17,6 +17,7 @@
 //	internal/supervision/service     merchant: what a service can do, locally and hosted
 //	internal/supervision/model       who proposes and who judges; today authored replay
 //	internal/ledger                  the one write; engines sqlite and postgres
+//	internal/supervision/records     what the ledger holds of a run, read and shown
 //	internal/supervision/gateway     the action cycle: observe, propose, decide, permit, dispatch, verify
 //	internal/identity, internal/keys sessions, tokens and signing keys
 //	internal/channel                 HTTP: strict edge, owner routes, restricted agent routes

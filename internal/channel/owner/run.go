@@ -10,6 +10,7 @@ import (
 	"countersign/internal/channel/wire"
 	"countersign/internal/money"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
 
@@ -191,7 +192,7 @@ type Event struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-func newRunView(v *gateway.View) *RunView {
+func newRunView(v *records.View) *RunView {
 	s := v.State
 	out := &RunView{
 		RunID: s.ID, Workspace: v.Workspace, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,

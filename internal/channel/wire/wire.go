@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 
 	"countersign/evidence"
-	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/records"
 )
 
 // Observation is a trusted observation (G-11).
@@ -32,7 +32,7 @@ type View struct {
 }
 
 // NewObservation translates an observation.
-func NewObservation(o *gateway.Observation) *Observation {
+func NewObservation(o *records.Observation) *Observation {
 	if o == nil {
 		return nil
 	}
@@ -55,7 +55,7 @@ type Decision struct {
 }
 
 // NewDecision translates a decision.
-func NewDecision(d *gateway.Decision) *Decision {
+func NewDecision(d *records.Decision) *Decision {
 	if d == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ type Receipt struct {
 }
 
 // NewReceipt translates a receipt.
-func NewReceipt(r *gateway.Receipt) *Receipt {
+func NewReceipt(r *records.Receipt) *Receipt {
 	if r == nil {
 		return nil
 	}

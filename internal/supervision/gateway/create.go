@@ -221,7 +221,7 @@ func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*a
 			return nil
 		}
 		sealed := g.Keys.Seal(runID+"/"+sealedSession, []byte(cookie))
-		a.change.Writes = append(a.change.Writes, ledger.Write{Key: g.runKey(runID), Sealed: []ledger.Sealed{{Name: sealedSession, Bytes: sealed}}})
+		a.change.Writes = append(a.change.Writes, ledger.Write{Key: g.Key(runID), Sealed: []ledger.Sealed{{Name: sealedSession, Bytes: sealed}}})
 		return denied(a.OpenSession(got.jws))
 	})
 	return fate, err

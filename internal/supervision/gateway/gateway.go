@@ -28,6 +28,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -35,7 +36,7 @@ import (
 var (
 	// ErrUnavailable means that nothing was stored; the request may be sent
 	// again.
-	ErrUnavailable = errors.New("gateway: the ledger did not store the transition")
+	ErrUnavailable = records.ErrUnavailable
 	// ErrUnknown means that it is not known whether the transition was stored.
 	// Nothing was sent.
 	ErrUnknown = errors.New("gateway: it is unknown whether the transition was stored")
@@ -43,21 +44,15 @@ var (
 
 // Ledger is what the gateway needs of a ledger engine.
 type Ledger interface {
+	records.Ledger
 	Now(context.Context) (time.Time, error)
 	Commit(context.Context, ledger.Change) ledger.Result
-	Load(context.Context, ledger.Key) (ledger.Subject, time.Time, error)
-	Events(ctx context.Context, key ledger.Key, after int64, limit int) ([]evidence.Event, error)
-	Find(context.Context, ledger.Query) ([]ledger.Subject, error)
 	Record(ctx context.Context, workspace, principal, key string) (ledger.Record, error)
 	Fate(ctx context.Context, workspace, permitID string) (ledger.Fate, error)
 	Credential(ctx context.Context, workspace, hash string) (ledger.Credential, time.Time, error)
-	Text(ctx context.Context, key ledger.Key, commitment string) (evidence.Text, error)
-	Texts(context.Context, ledger.Key) ([]evidence.Text, error)
 	SealedValue(ctx context.Context, key ledger.Key, name string) ([]byte, error)
 	Due(ctx context.Context, limit int) ([]ledger.Key, error)
-	Watch(ledger.Key) *ledger.Watcher
 	Holder() string
-	HolderAlive(ctx context.Context, holder string) (bool, error)
 }
 
 // Service is a domain that runs can act on, at least on its local synthetic
@@ -125,14 +120,14 @@ var Points = []string{"session-intent", "session-answer", "session-receipt", "af
 // Gateway is safe for concurrent use.
 type Gateway struct {
 	Config
+	*records.Reader
 	services map[string]Service
 	lines    lines
-	memory   memory
 }
 
 // New returns a gateway.
 func New(c Config) *Gateway {
-	g := &Gateway{Config: c, services: map[string]Service{}}
+	g := &Gateway{Config: c, Reader: records.New(c.Ledger, c.Workspace, c.Keys.Evidence()), services: map[string]Service{}}
 	for _, s := range c.Services {
 		g.services[s.Name()] = s
 	}
@@ -140,10 +135,6 @@ func New(c Config) *Gateway {
 		g.Fault = func(string) {}
 	}
 	return g
-}
-
-func (g *Gateway) runKey(id string) ledger.Key {
-	return ledger.Key{Workspace: g.Workspace, Kind: ledger.KindRun, ID: id}
 }
 
 func (g *Gateway) serviceKey(id string) ledger.Key {
@@ -210,34 +201,18 @@ func (g *Gateway) decideFrom(ctx context.Context, id string, begin func(context.
 }
 
 func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
-	subject, now, err := g.Ledger.Load(ctx, g.runKey(id))
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such run."}
-	}
+	c, err := g.Load(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, err
 	}
-	s := g.memory.state(subject)
-	if s == nil {
-		if s, err = run.DecodeState(subject.State); err != nil {
-			return nil, err
-		}
-		g.memory.keep(subject, s.Clone(), nil)
-	}
-	alive := true
-	if s.Lease != nil {
-		if alive, err = g.Ledger.HolderAlive(ctx, s.Lease.Holder); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-	}
-	return &attempt{subject: subject, Deciding: decide.Begin(s, evidence.TimeOf(now), seed(), alive, g.Doors)}, nil
+	return &attempt{subject: c.Subject, Deciding: decide.Begin(c.State, c.Now, seed(), c.Alive, g.Doors)}, nil
 }
 
 // recall begins from what this process has stored or read last, and reads no more
 // than the time. When that is not the newest any more, the guards of the commit
 // refuse it.
 func (g *Gateway) recall(ctx context.Context, id string) (*attempt, error) {
-	subject, s := g.memory.newest(g.runKey(id))
+	subject, s := g.Recall(id)
 	if s == nil {
 		return g.begin(ctx, id)
 	}
@@ -267,7 +242,7 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 	}
 	switch r := g.Ledger.Commit(ctx, a.change); r.Outcome {
 	case ledger.Stored:
-		g.memory.stored(a.change.Writes, t.State, a.Observed())
+		g.Stored(a.change.Writes, t.State, a.Observed())
 		if a.stored != nil {
 			a.stored(a.change.Writes[0].Events)
 		}
@@ -290,7 +265,7 @@ func (g *Gateway) fill(a *attempt, t *decide.Transition) error {
 	if err != nil {
 		return err
 	}
-	key := g.runKey(t.State.ID)
+	key := g.Key(t.State.ID)
 	events, err := evidence.Seal(g.Keys.Evidence(), t.State.ID, a.link(), a.Now().Time(), t.Drafts)
 	if err != nil {
 		return err
@@ -324,27 +299,6 @@ func (a *attempt) link() evidence.Link {
 		return evidence.Link{Hash: evidence.Genesis}
 	}
 	return a.subject.Link()
-}
-
-// catalog reads the catalog of the newest observation from its event.
-func (g *Gateway) catalog(ctx context.Context, s *run.State) (*run.Observed, error) {
-	if s.Observation == nil {
-		return &run.Observed{}, nil
-	}
-	key := g.runKey(s.ID)
-	if seen := g.memory.observed(key, s.Observation.ID); seen != nil {
-		return seen, nil
-	}
-	events, err := g.Ledger.Events(ctx, key, s.Observation.Sequence-1, 1)
-	if err != nil || len(events) != 1 {
-		return nil, fmt.Errorf("%w: the observation's event: %w", ErrUnavailable, err)
-	}
-	seen, err := run.DecodeObserved(events[0].Data)
-	if err != nil {
-		return nil, err
-	}
-	g.memory.saw(key, seen)
-	return seen, nil
 }
 
 // denied turns a nil *authority.Denial into a nil error.

@@ -125,7 +125,7 @@ func PinnedKeys(lines []string) ([]dispatch.TrustedKey, error) {
 
 // cookie opens the store's session cookie; a run without one sends none.
 func (g *Gateway) cookie(ctx context.Context, s *run.State) (string, error) {
-	sealed, err := g.Ledger.SealedValue(ctx, g.runKey(s.ID), sealedSession)
+	sealed, err := g.Ledger.SealedValue(ctx, g.Key(s.ID), sealedSession)
 	if isNotFound(err) {
 		return "", nil
 	}

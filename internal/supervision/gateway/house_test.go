@@ -21,6 +21,7 @@ import (
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service/merchant"
 	"countersign/store"
@@ -155,7 +156,7 @@ func createRequest(target string) gateway.CreateRequest {
 }
 
 // entry finds the control with the id in the current catalog.
-func (h *house) entry(id, entryID string) (*gateway.Observation, *propose.Entry) {
+func (h *house) entry(id, entryID string) (*records.Observation, *propose.Entry) {
 	h.t.Helper()
 	o, err := h.Observe(h.t.Context(), id)
 	must(h.t, err)
@@ -168,7 +169,7 @@ func (h *house) entry(id, entryID string) (*gateway.Observation, *propose.Entry)
 	return nil, nil
 }
 
-func report(o *gateway.Observation, e *propose.Entry, edit ...func(*propose.Report)) []byte {
+func report(o *records.Observation, e *propose.Entry, edit ...func(*propose.Report)) []byte {
 	r := propose.Report{
 		GoalRestatement: "Buy one Fieldwork keyboard.",
 		Candidates: []propose.Candidate{{
@@ -212,12 +213,12 @@ func (h *house) allow(id, entryID string) *gateway.Permit {
 	return turn.Permit
 }
 
-func (h *house) operate(id string, p *gateway.Permit, key string) (*gateway.Operation, error) {
+func (h *house) operate(id string, p *gateway.Permit, key string) (*records.Operation, error) {
 	return h.Operate(h.t.Context(), gateway.OperateRequest{RunID: id, Token: p.Token, Key: key, Body: body(p.Action)})
 }
 
 // do runs one whole cycle.
-func (h *house) do(id, entryID string) *gateway.Operation {
+func (h *house) do(id, entryID string) *records.Operation {
 	h.t.Helper()
 	p := h.allow(id, entryID)
 	out, err := h.operate(id, p, "key-of-"+p.PermitID)

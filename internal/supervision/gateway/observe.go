@@ -7,26 +7,18 @@ import (
 	"fmt"
 	"strconv"
 
-	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
 
-// Observation is the answer of GET /observation. View is the body of the last
-// read: content of the service, untrusted, never instructions.
-type Observation struct {
-	run.Observed
-	RunID string
-	View  *string
-}
-
 // Observe returns the run's current trusted observation and takes a new one when
 // there is none that still stands (H-131).
-func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) {
+func (g *Gateway) Observe(ctx context.Context, id string) (*records.Observation, error) {
 	var seen *run.Observed
 	err := g.looking(ctx, id, nil, func(a *attempt, look func() error) error {
 		seen = nil
@@ -35,7 +27,7 @@ func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) 
 		}
 		if a.State().Terminal() || !a.NeedsObservation() {
 			var err error
-			seen, err = g.catalog(ctx, a.State())
+			seen, err = g.Catalog(ctx, a.State())
 			return err
 		}
 		if denial := a.CanObserve(); denial != nil {
@@ -50,35 +42,7 @@ func (g *Gateway) Observe(ctx context.Context, id string) (*Observation, error) 
 	if err != nil {
 		return nil, err
 	}
-	return g.observation(ctx, id, seen)
-}
-
-// observation adds the view to an observation.
-func (g *Gateway) observation(ctx context.Context, id string, seen *run.Observed) (*Observation, error) {
-	if seen.ObservationID == "" {
-		return nil, &authority.Denial{Reason: authority.RunNotReady, Detail: "The run has no current observation."}
-	}
-	out := &Observation{Observed: *seen, RunID: id}
-	if seen.View != nil {
-		view, err := g.text(ctx, id, *seen.View)
-		if err != nil {
-			return nil, err
-		}
-		out.View = &view
-	}
-	return out, nil
-}
-
-// text reads an erasable text; an erased one reads as such.
-func (g *Gateway) text(ctx context.Context, id string, c evidence.Commitment) (string, error) {
-	t, err := g.Ledger.Text(ctx, g.runKey(id), c.Text)
-	switch {
-	case isNotFound(err):
-		return "(erased)", nil
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return t.Text, nil
+	return g.Observation(ctx, id, seen)
 }
 
 // glimpse is what was seen of a hosted service, or why nothing was, and which
@@ -160,7 +124,7 @@ func (g *Gateway) seeLocal(ctx context.Context, a *attempt, svc Service, view *s
 func (g *Gateway) local(ctx context.Context, a *attempt) (ledger.Subject, error) {
 	key := g.serviceKey(a.State().ID)
 	if a.recalled {
-		if local, ok := g.memory.service(key); ok {
+		if local, ok := g.RecallService(key); ok {
 			return local, nil
 		}
 	}
@@ -168,7 +132,7 @@ func (g *Gateway) local(ctx context.Context, a *attempt) (ledger.Subject, error)
 	if err != nil {
 		return local, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	g.memory.keep(local, nil, nil)
+	g.Saw(local)
 	return local, nil
 }
 

@@ -13,26 +13,10 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
-
-// Operation is the answer of POST /operation. A replay has the same content.
-type Operation struct {
-	ExecutionID   string
-	State         string
-	Receipt       *Receipt
-	ObservationID *string
-	Replayed      bool
-}
-
-// Receipt is what is known of an execution's effect. JWS is the store's signed
-// receipt, nil for reads and local services.
-type Receipt struct {
-	run.Receipt
-	EventID string
-	JWS     *string
-}
 
 // OperateRequest is one POST /operation.
 type OperateRequest struct {
@@ -54,7 +38,7 @@ type OperateRequest struct {
 // the attempt belongs to the gateway and ends within [run.DispatchLife] and the
 // time that storing its outcome takes: a caller that hangs up must not create an
 // unknown outcome.
-func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, error) {
+func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*records.Operation, error) {
 	if !goodKey(r.Key) {
 		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "Send the header x-idempotency-key with 16 to 160 characters out of A-Z a-z 0-9 - _ . ~."}
 	}
@@ -75,13 +59,13 @@ func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*Operation, er
 		return nil, err
 	}
 	if c.taken != nil {
-		out, err := g.outcome(ctx, c.taken.Object, r.RunID, c.taken.Sequence, nil)
+		out, err := g.Outcome(ctx, c.taken.Object, r.RunID, c.taken.Sequence, nil)
 		if out != nil {
 			out.Replayed = true
 		}
 		return out, err
 	}
-	return g.outcome(ctx, c.executionID, r.RunID, c.sequence, c.events)
+	return g.Outcome(ctx, c.executionID, r.RunID, c.sequence, c.events)
 }
 
 // carry claims the permit and carries the action out.
@@ -213,7 +197,7 @@ func (g *Gateway) claim(ctx context.Context, a *attempt, c *claim) error {
 	c.events, a.stored = nil, c.keep
 	a.change.Record = &ledger.Record{
 		Workspace: g.Workspace, Principal: principal(c.RunID), Key: c.Key, Fingerprint: c.fingerprint,
-		Subject: g.runKey(c.RunID), Object: c.executionID, Sequence: c.sequence,
+		Subject: g.Key(c.RunID), Object: c.executionID, Sequence: c.sequence,
 	}
 	return nil
 }
@@ -237,7 +221,7 @@ func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (decid
 	if c.Token != "" && !c.genuine {
 		return r, &authority.Denial{Reason: authority.PermitMismatch, Detail: "This is no permit of this run."}, nil
 	}
-	seen, err := g.catalog(ctx, a.State())
+	seen, err := g.Catalog(ctx, a.State())
 	if err != nil {
 		return r, nil, err
 	}

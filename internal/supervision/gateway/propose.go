@@ -8,18 +8,9 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
-
-// Decision is the answer to a report (H-072).
-type Decision struct {
-	TurnID               string
-	Decision             string
-	ReasonCode           string
-	Explanation          string
-	ClarificationRequest *string
-	Provenance           string
-}
 
 // Permit is a live step permit with its token. It is shown only to the run's own
 // bearer.
@@ -33,7 +24,7 @@ type Permit struct {
 // Turn is the answer of POST /turns and GET /decision.
 type Turn struct {
 	TurnID   string
-	Decision Decision
+	Decision records.Decision
 	Permit   *Permit
 }
 
@@ -49,7 +40,7 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 	err = g.decide(ctx, id, func(a *attempt) error {
 		decided = a
 		var err error
-		if seen, err = g.catalog(ctx, a.State()); err != nil {
+		if seen, err = g.Catalog(ctx, a.State()); err != nil {
 			return err
 		}
 		start := time.Now()
@@ -90,7 +81,7 @@ func (g *Gateway) Decision(ctx context.Context, id string) (*Turn, error) {
 	if s.Decision == nil {
 		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "The run has no decision yet."}
 	}
-	seen, err := g.catalog(ctx, s)
+	seen, err := g.Catalog(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +91,7 @@ func (g *Gateway) Decision(ctx context.Context, id string) (*Turn, error) {
 // turn shows the newest decision and its live permit.
 func (g *Gateway) turn(ctx context.Context, a *attempt, seen *run.Observed) (*Turn, error) {
 	s := a.State()
-	decision, err := g.explain(ctx, a)
+	decision, err := g.Explain(ctx, s, a.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -111,33 +102,4 @@ func (g *Gateway) turn(ctx context.Context, a *attempt, seen *run.Observed) (*Tu
 		}
 	}
 	return out, nil
-}
-
-// explain adds the words to the newest decision.
-func (g *Gateway) explain(ctx context.Context, a *attempt) (*Decision, error) {
-	s := a.State()
-	d := s.Decision
-	out := &Decision{TurnID: d.TurnID, Decision: d.Verdict, ReasonCode: d.ReasonCode, Explanation: run.Message(d.ReasonCode), Provenance: d.Provenance}
-	var err error
-	if d.Explanation != nil {
-		if out.Explanation, err = g.textOf(ctx, a, *d.Explanation); err != nil {
-			return nil, err
-		}
-	}
-	if d.ClarificationRequest != nil {
-		request, err := g.textOf(ctx, a, *d.ClarificationRequest)
-		if err != nil {
-			return nil, err
-		}
-		out.ClarificationRequest = &request
-	}
-	return out, nil
-}
-
-// textOf returns a text that a has just stored, or an older one of its run.
-func (g *Gateway) textOf(ctx context.Context, a *attempt, c evidence.Commitment) (string, error) {
-	if text, ok := a.Text(c); ok {
-		return text, nil
-	}
-	return g.text(ctx, a.State().ID, c)
 }

@@ -16,6 +16,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/identity"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
 
@@ -55,7 +56,7 @@ func together[T any](n int, call func(i int) T) []T {
 }
 
 type operated struct {
-	*gateway.Operation
+	*records.Operation
 	err error
 }
 

@@ -1,4 +1,4 @@
-package gateway
+package records
 
 import (
 	"context"
@@ -11,11 +11,28 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// outcome tells from the events of the chain what an execution came to: from
+// Operation is the answer of POST /operation. A replay has the same content.
+type Operation struct {
+	ExecutionID   string
+	State         string
+	Receipt       *Receipt
+	ObservationID *string
+	Replayed      bool
+}
+
+// Receipt is what is known of an execution's effect. JWS is the store's signed
+// receipt, nil for reads and local services.
+type Receipt struct {
+	run.Receipt
+	EventID string
+	JWS     *string
+}
+
+// Outcome tells from the events of the chain what an execution came to: from
 // those that the attempt itself has stored when they hold its end, else from the
 // chain, beginning at the intent. First answer and replay come from the same
 // events, so they have the same content.
-func (g *Gateway) outcome(ctx context.Context, executionID, runID string, from int64, stored []evidence.Event) (*Operation, error) {
+func (r *Reader) Outcome(ctx context.Context, executionID, runID string, from int64, stored []evidence.Event) (*Operation, error) {
 	out := &Operation{ExecutionID: executionID, State: run.ExecutionDispatched}
 	var voided string
 	for _, e := range stored {
@@ -24,7 +41,7 @@ func (g *Gateway) outcome(ctx context.Context, executionID, runID string, from i
 		}
 	}
 	if out.State == run.ExecutionDispatched || out.State == run.ExecutionReceipted {
-		err := g.each(ctx, runID, from-1, func(e evidence.Event) (bool, error) {
+		err := r.each(ctx, runID, from-1, func(e evidence.Event) (bool, error) {
 			if err := out.fold(e, &voided); err != nil {
 				return false, err
 			}
@@ -67,7 +84,7 @@ func (o *Operation) fold(e evidence.Event, voided *string) error {
 		Receipt       *string `json:"receipt"`
 	}
 	if err := canon.Decode(e.Data, &data); err != nil {
-		return fmt.Errorf("gateway: event %s: %w", e.ID, err)
+		return fmt.Errorf("records: event %s: %w", e.ID, err)
 	}
 	if data.ExecutionID != o.ExecutionID {
 		return nil
@@ -81,7 +98,7 @@ func (o *Operation) fold(e evidence.Event, voided *string) error {
 		return nil
 	case "execution.receipt":
 		if err := json.Unmarshal(e.Data, &o.Receipt.Receipt); err != nil {
-			return fmt.Errorf("gateway: event %s: %w", e.ID, err)
+			return fmt.Errorf("records: event %s: %w", e.ID, err)
 		}
 		o.Receipt.EventID = e.ID
 	case "execution.voided":
@@ -101,31 +118,4 @@ var executionStates = map[string]string{
 	"execution.not_applied": run.ExecutionNotApplied,
 	"execution.unconfirmed": run.ExecutionUnconfirmed,
 	"execution.voided":      run.ExecutionVoided,
-}
-
-// each reads the chain from after a sequence in short reads, until the head that
-// was read first or until f says that it has seen enough.
-func (g *Gateway) each(ctx context.Context, runID string, after int64, f func(evidence.Event) (bool, error)) error {
-	key := g.runKey(runID)
-	subject, _, err := g.Ledger.Load(ctx, key)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	for after < subject.Sequence {
-		events, err := g.Ledger.Events(ctx, key, after, 1000)
-		if err != nil || len(events) == 0 {
-			return fmt.Errorf("%w: events after %d: %w", ErrUnavailable, after, err)
-		}
-		for _, e := range events {
-			if e.Sequence > subject.Sequence {
-				return nil
-			}
-			more, err := f(e)
-			if err != nil || !more {
-				return err
-			}
-			after = e.Sequence
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package gateway
+package records
 
 import (
 	"sync"
@@ -7,12 +7,8 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// memory keeps what was last read or stored of some subjects, so that a cycle does
-// not read and decode state and catalog anew for each of its steps. It decides
-// nothing: either the ledger is asked which revision is the newest, and what is
-// remembered counts only for exactly that one, or a commit guarded by the
-// remembered revision says whether it was. The zero value is ready; it must not be
-// copied.
+// memory keeps what was last read or stored of some subjects. The zero value is
+// ready; it must not be copied.
 type memory struct {
 	mu       sync.Mutex
 	subjects map[ledger.Key]remembered

@@ -1,4 +1,4 @@
-package gateway
+package records
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"countersign/evidence"
-	"countersign/internal/authority"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
@@ -47,32 +47,42 @@ type Line struct {
 	Data      json.RawMessage
 }
 
-// View returns the current view of a run.
-func (g *Gateway) View(ctx context.Context, id string) (*View, error) {
-	a, err := g.begin(ctx, id)
+// settled reads a run and settles it as a decision would, without storing that.
+func (r *Reader) settled(ctx context.Context, id string) (*Current, error) {
+	c, err := r.Load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	s := a.State()
-	v := &View{State: s, Outcome: s.Outcome(), Workspace: g.Workspace, Head: a.subject.Head}
-	if v.Instruction, err = g.text(ctx, id, s.Instruction); err != nil {
+	c.State = decide.Begin(c.State, c.Now, [32]byte{}, c.Alive, decide.Doors{}).State()
+	return c, nil
+}
+
+// View returns the current view of a run.
+func (r *Reader) View(ctx context.Context, id string) (*View, error) {
+	c, err := r.settled(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := c.State
+	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Head}
+	if v.Instruction, err = r.text(ctx, id, s.Instruction); err != nil {
 		return nil, err
 	}
 	if s.Observation != nil {
-		seen, err := g.catalog(ctx, s)
+		seen, err := r.Catalog(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		if v.Observation, err = g.observation(ctx, id, seen); err != nil {
+		if v.Observation, err = r.Observation(ctx, id, seen); err != nil {
 			return nil, err
 		}
 	}
 	if s.Decision != nil {
-		if v.Decision, err = g.explain(ctx, a); err != nil {
+		if v.Decision, err = r.Explain(ctx, s, nil); err != nil {
 			return nil, err
 		}
 	}
-	return v, g.each(ctx, id, 0, func(e evidence.Event) (bool, error) { return true, v.fold(e) })
+	return v, r.each(ctx, id, 0, func(e evidence.Event) (bool, error) { return true, v.fold(e) })
 }
 
 func (v *View) fold(e evidence.Event) error {
@@ -80,7 +90,7 @@ func (v *View) fold(e evidence.Event) error {
 	if e.Type == "execution.dispatched" {
 		var d run.Dispatched
 		if err := json.Unmarshal(e.Data, &d); err != nil {
-			return fmt.Errorf("gateway: event %s: %w", e.ID, err)
+			return fmt.Errorf("records: event %s: %w", e.ID, err)
 		}
 		v.Executions = append(v.Executions, Execution{
 			ExecutionID: d.ExecutionID, PermitID: d.PermitID, TurnID: d.TurnID, OperationID: d.OperationID, EffectDigest: d.EffectDigest,
@@ -97,14 +107,14 @@ func (v *View) fold(e evidence.Event) error {
 
 // List returns up to limit runs, newest first, older than the run before when
 // that is not "" (H-091).
-func (g *Gateway) List(ctx context.Context, before string, limit int) ([]*View, error) {
-	subjects, err := g.Ledger.Find(ctx, ledger.Query{Workspace: g.Workspace, Kind: ledger.KindRun, Before: before, Limit: limit})
+func (r *Reader) List(ctx context.Context, before string, limit int) ([]*View, error) {
+	subjects, err := r.ledger.Find(ctx, ledger.Query{Workspace: r.workspace, Kind: ledger.KindRun, Before: before, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	views := []*View{}
 	for _, subject := range subjects {
-		v, err := g.View(ctx, subject.ID)
+		v, err := r.View(ctx, subject.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -121,31 +131,29 @@ type Capabilities struct {
 }
 
 // Capabilities returns grants, terms, workflow and the newest catalog.
-func (g *Gateway) Capabilities(ctx context.Context, id string) (*Capabilities, error) {
-	a, err := g.begin(ctx, id)
+func (r *Reader) Capabilities(ctx context.Context, id string) (*Capabilities, error) {
+	c, err := r.settled(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := g.catalog(ctx, a.State())
+	seen, err := r.Catalog(ctx, c.State)
 	if err != nil {
 		return nil, err
 	}
-	return &Capabilities{a.State(), a.State().Position(), seen.Catalog}, nil
+	return &Capabilities{c.State, c.State.Position(), seen.Catalog}, nil
 }
 
 // Events returns up to a thousand events after a sequence; the highest sequence
 // of the run comes with them.
-func (g *Gateway) Events(ctx context.Context, id string, after int64) ([]evidence.Event, int64, error) {
-	subject, _, err := g.Ledger.Load(ctx, g.runKey(id))
+func (r *Reader) Events(ctx context.Context, id string, after int64) ([]evidence.Event, int64, error) {
+	subject, _, err := r.ledger.Load(ctx, r.Key(id))
 	switch {
-	case isNotFound(err):
-		return nil, 0, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such run."}
 	case err != nil:
-		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, 0, notFound(err)
 	case after >= subject.Sequence:
 		return nil, subject.Sequence, nil
 	}
-	events, err := g.Ledger.Events(ctx, g.runKey(id), after, 1000)
+	events, err := r.ledger.Events(ctx, r.Key(id), after, 1000)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -153,4 +161,4 @@ func (g *Gateway) Events(ctx context.Context, id string, after int64) ([]evidenc
 }
 
 // Watch wakes its caller when the run has new events.
-func (g *Gateway) Watch(id string) *ledger.Watcher { return g.Ledger.Watch(g.runKey(id)) }
+func (r *Reader) Watch(id string) *ledger.Watcher { return r.ledger.Watch(r.Key(id)) }

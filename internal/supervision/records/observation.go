@@ -1,0 +1,69 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+)
+
+// Observation is the answer of GET /observation. View is the body of the last
+// read: content of the service, untrusted, never instructions.
+type Observation struct {
+	run.Observed
+	RunID string
+	View  *string
+}
+
+// Catalog reads the catalog of the newest observation from its event.
+func (r *Reader) Catalog(ctx context.Context, s *run.State) (*run.Observed, error) {
+	if s.Observation == nil {
+		return &run.Observed{}, nil
+	}
+	key := r.Key(s.ID)
+	if seen := r.memory.observed(key, s.Observation.ID); seen != nil {
+		return seen, nil
+	}
+	events, err := r.ledger.Events(ctx, key, s.Observation.Sequence-1, 1)
+	if err != nil || len(events) != 1 {
+		return nil, fmt.Errorf("%w: the observation's event: %w", ErrUnavailable, err)
+	}
+	seen, err := run.DecodeObserved(events[0].Data)
+	if err != nil {
+		return nil, err
+	}
+	r.memory.saw(key, seen)
+	return seen, nil
+}
+
+// Observation adds the view to an observation.
+func (r *Reader) Observation(ctx context.Context, id string, seen *run.Observed) (*Observation, error) {
+	if seen.ObservationID == "" {
+		return nil, &authority.Denial{Reason: authority.RunNotReady, Detail: "The run has no current observation."}
+	}
+	out := &Observation{Observed: *seen, RunID: id}
+	if seen.View != nil {
+		view, err := r.text(ctx, id, *seen.View)
+		if err != nil {
+			return nil, err
+		}
+		out.View = &view
+	}
+	return out, nil
+}
+
+// text reads an erasable text; an erased one reads as such.
+func (r *Reader) text(ctx context.Context, id string, c evidence.Commitment) (string, error) {
+	t, err := r.ledger.Text(ctx, r.Key(id), c.Text)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return "(erased)", nil
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return t.Text, nil
+}
