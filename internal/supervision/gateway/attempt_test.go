@@ -23,49 +23,75 @@ import (
 	"countersign/internal/supervision/run"
 )
 
+// hangingUp makes a hosted run and adds to its cart, with a caller that hangs up
+// at one point of opening the session or of the execution.
+func (h *house) hangingUp(at string, options ...option) (id string, err error) {
+	h.t.Helper()
+	ctx, hangUp := context.WithCancel(h.t.Context())
+	defer hangUp()
+	// Fault is called by the goroutine that runs the attempt, this one.
+	hits := 0
+	g := h.another(append(options, func(c *gateway.Config) {
+		c.Fault = func(point string) {
+			if point == at {
+				hits++
+				hangUp()
+			}
+		}
+	})...)
+	if strings.HasPrefix(at, "session-") {
+		id, err = g.Create(ctx, createRequest(run.TargetHosted))
+	} else {
+		id = h.create(run.TargetHosted)
+		h.do(id, "merchant.catalog")
+		_, err = g.Operate(ctx, request(id, h.allow(id, "add:fieldwork-keyboard:1")))
+	}
+	if hits == 0 {
+		h.t.Errorf("%s was not reached", at)
+	}
+	return id, err
+}
+
 // Design 1: whoever hangs up at any step leaves a completed attempt and no unknown
 // outcome.
 func TestCallerHangsUp(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
-		// Fault is called by the goroutine that runs the attempt, this one.
-		var point string
-		var hangUp func()
-		hits := 0
-		h := newHouse(t, e, func(c *gateway.Config) {
-			c.Fault = func(at string) {
-				if at == point {
-					hits++
-					hangUp()
-				}
-			}
-		})
+		h := newHouse(t, e)
 		for _, at := range gateway.Points {
-			ctx, cancel := context.WithCancel(t.Context())
-			hits, hangUp = 0, cancel
-			session := strings.HasPrefix(at, "session-")
-			if session {
-				point = at
-			}
-			id, err := h.Create(ctx, createRequest(run.TargetHosted))
+			id, err := h.hangingUp(at)
 			must(t, err)
-			if !session {
-				h.do(id, "merchant.catalog")
-				p := h.allow(id, "add:fieldwork-keyboard:1")
-				point = at
-				out, err := h.Operate(ctx, request(id, p))
-				if err != nil || out.State != run.ExecutionVerified {
-					t.Errorf("%s: %+v, %v", at, out, err)
-				}
-			}
-			point = ""
-			cancel()
-			if hits == 0 {
-				t.Errorf("%s was not reached", at)
-			}
-			if s := h.state(id); s.Status != run.StatusReady || s.Unresolved() {
-				t.Errorf("%s: status %s, outcome %s", at, s.Status, s.Outcome())
+			s := h.state(id)
+			if s.Status != run.StatusReady || s.Unresolved() || s.Execution != nil && s.Execution.State != run.ExecutionVerified {
+				t.Errorf("%s: status %s, outcome %s, execution %+v", at, s.Status, s.Outcome(), s.Execution)
 			}
 			h.verify(id)
+		}
+	})
+}
+
+// The control: an attempt that ends with its caller leaves an unknown effect, or a
+// run that never begins.
+func TestCallerHangsUpControl(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		h := newHouse(t, e)
+		for _, at := range gateway.Points {
+			if at == "after-receipt" {
+				break // from here on the outcome is stored
+			}
+			before, err := h.List(t.Context(), "", 100)
+			must(t, err)
+			_, err = h.hangingUp(at, func(c *gateway.Config) { c.Doors.Caller = true })
+			if err == nil {
+				t.Errorf("%s: the caller's end did not reach the attempt", at)
+			}
+			h.clock.Move(11 * time.Second) // the lease of what was given up ends
+			h.SettleDue(t.Context())
+			h.clock.Move(-11 * time.Second)
+			list, err := h.List(t.Context(), "", 100)
+			must(t, err)
+			if s := list[0].State; len(list) != len(before)+1 || !s.Unresolved() && s.Status != run.StatusFailed {
+				t.Errorf("%s: %d runs after %d, status %s, outcome %s", at, len(list), len(before), s.Status, s.Outcome())
+			}
 		}
 	})
 }

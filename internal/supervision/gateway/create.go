@@ -146,7 +146,7 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.Create
 	if err := ctx.Err(); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx = g.outliving(ctx)
 	r.RunID = a.NewID()
 	a.Create(r)
 	executionID, sessionID := a.NewID(), a.NewID()

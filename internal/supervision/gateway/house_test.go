@@ -66,6 +66,8 @@ func emptyHouse(t *testing.T, e engine) *house {
 
 func (h *house) control() string { return filepath.Join(h.dir, "control") }
 
+func (h *house) storeDir() string { return filepath.Join(h.dir, "store") }
+
 // dispatchKeys is what a store trusts.
 func (h *house) dispatchKeys() []dispatch.TrustedKey {
 	h.t.Helper()
@@ -78,7 +80,7 @@ func (h *house) dispatchKeys() []dispatch.TrustedKey {
 
 func (h *house) openStore() {
 	h.t.Helper()
-	dir := filepath.Join(h.dir, "store")
+	dir := h.storeDir()
 	must(h.t, store.Create(dir))
 	var err error
 	h.server = httptest.NewUnstartedServer(nil)

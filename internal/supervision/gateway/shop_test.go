@@ -108,16 +108,9 @@ func (s *shopTask) serve() error {
 		return err
 	}
 	h.real = opened.Handler()
-	text, err := os.ReadFile(filepath.Join(s.Dir, "keys", "receipt.key"))
-	if err != nil {
+	if h.key, err = receiptKey(s.Dir); err != nil {
 		return err
 	}
-	_, encoded, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	seed, err := base64.RawURLEncoding.DecodeString(encoded)
-	if err != nil {
-		return err
-	}
-	h.key = ed25519.NewKeyFromSeed(seed)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /spoil", func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
@@ -130,6 +123,20 @@ func (s *shopTask) serve() error {
 	say(line{Origin: h.origin, Manage: "http://" + manage.Addr().String()})
 	h.origin = "http://" + manage.Addr().String()
 	return http.Serve(public, h)
+}
+
+// receiptKey reads the key that the store in dir signs with.
+func receiptKey(dir string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "keys", "receipt.key"))
+	if err != nil {
+		return nil, err
+	}
+	_, encoded, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	seed, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, err
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
 }
 
 // jti reads the permit's id without checking anything.

@@ -1,0 +1,98 @@
+package gateway_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// doorsOpened lists the places of a file that could open a door: whatever sets
+// anything called Doors to more than what another Doors is.
+func doorsOpened(t *testing.T, name string, source any) (opened []string, passedOn int) {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, source, 0)
+	must(t, err)
+	report := func(n ast.Node) { opened = append(opened, files.Position(n.Pos()).String()) }
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Doors" {
+				if from, ok := n.Value.(*ast.SelectorExpr); !ok || from.Sel.Name != "Doors" {
+					report(n)
+				}
+				passedOn++
+			}
+		case *ast.CompositeLit:
+			if len(n.Elts) > 0 && ofDoors(n.Type) {
+				report(n)
+			}
+		case *ast.AssignStmt:
+			for _, to := range n.Lhs {
+				if ofDoors(to) {
+					report(n)
+				}
+			}
+		case *ast.UnaryExpr:
+			if n.Op == token.AND && ofDoors(n.X) {
+				report(n)
+			}
+		}
+		return true
+	})
+	return opened, passedOn
+}
+
+// ofDoors reports whether an expression names a Doors or a member of one.
+func ofDoors(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name == "Doors"
+	case *ast.SelectorExpr:
+		return e.Sel.Name == "Doors" || ofDoors(e.X)
+	case *ast.IndexExpr:
+		return ofDoors(e.X)
+	}
+	return false
+}
+
+// H-006: no door can be opened in the product. Nothing outside the tests sets one,
+// so no file, flag or variable can; app hands on what its caller gave it.
+func TestNoDoorOpensInTheProduct(t *testing.T) {
+	passed := 0
+	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "bench" || d.Name() == "tools" || d.Name() == "testdata" || d.Name() == ".git"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+			opened, on := doorsOpened(t, path, nil)
+			for _, place := range opened {
+				t.Errorf("%s opens a door", place)
+			}
+			passed += on
+		}
+		return nil
+	})
+	must(t, err)
+	if passed != 1 {
+		t.Errorf("Doors are handed on at %d places, want the one in app", passed)
+	}
+	for _, bad := range []string{
+		`var x = decide.Doors{Window: true}`,
+		`var x = gateway.Config{Doors: fromFile()}`,
+		`func f(c *Config) { c.Doors.Window = true }`,
+		`func f(c *Config) { c.Doors = read() }`,
+		`func f(c *Config) { json.Unmarshal(b, &c.Doors) }`,
+		`func f(c *Config) { flag.BoolVar(&c.Doors.Window, "window", false, "") }`,
+	} {
+		if opened, _ := doorsOpened(t, "bad.go", "package bad\n"+bad); len(opened) == 0 {
+			t.Errorf("%s is not found", bad)
+		}
+	}
+}
