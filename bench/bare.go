@@ -82,7 +82,7 @@ func openBareWriter(o order) (*bareWriter, error) {
 	defer db.Close()
 	q := url.Values{
 		"mode": {"rw"}, "_busy_timeout": {"5000"}, "_txlock": {"immediate"},
-		"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(1000)", "secure_delete(1)"},
+		"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(1000)", "secure_delete(1)", "temp_store(2)"},
 	}
 	u := url.URL{Scheme: "file", Path: ledgerFile(o.Dir), RawQuery: q.Encode()}
 	conn, err := db.Driver().Open(u.String())

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign/internal/app"
 	"countersign/internal/ledger/sqlite"
 )
 
@@ -58,6 +59,7 @@ func child(in io.Reader, out io.Writer) int {
 	if err := json.Unmarshal(first, &o); err != nil {
 		return 2
 	}
+	app.SetCollector() // as serve does; for the bare program too
 	time.AfterFunc(childLife, func() { os.Exit(3) })
 	go func() {
 		_, _ = io.Copy(io.Discard, lines) // whatever ends it, the parent is gone

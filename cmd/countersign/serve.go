@@ -39,6 +39,7 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	app.SetCollector()
 	a, err := app.Open(ctx, config)
 	if err != nil {
 		return err

@@ -189,7 +189,7 @@ func TestLinkedPair(t *testing.T) {
 func TestConnections(t *testing.T) {
 	path := create(t)
 	l := mustOpen(t, path, Options{})
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "wal_autocheckpoint": "1000", "secure_delete": "1"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "wal_autocheckpoint": "1000", "secure_delete": "1", "temp_store": "2"} {
 		db, err := sql.Open("sqlite", writerDSN(path))
 		if err != nil {
 			t.Fatal(err)
