@@ -39,6 +39,7 @@ type Ledger struct {
 	holder string
 	lock   folderLock
 	reads  *reads
+	recent recent
 	queue  *queue
 	writer *writer
 
@@ -100,6 +101,7 @@ func (l *Ledger) Close() error {
 	l.close.Do(func() {
 		l.queue.close(ledger.ErrClosed)
 		<-l.writer.done
+		l.recent.forget() // another process may write from now on
 		l.closeErr = errors.Join(l.reads.close(), l.writer.closeErr, l.lock.unlock())
 	})
 	return l.closeErr

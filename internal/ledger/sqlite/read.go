@@ -106,12 +106,14 @@ func (l *Ledger) Now(context.Context) (time.Time, error) { return l.clock.Now(),
 // subject's newest timestamp. Without the subject the error is
 // ledger.ErrNotFound and the time is valid.
 func (l *Ledger) Load(ctx context.Context, key ledger.Key) (ledger.Subject, time.Time, error) {
-	s := ledger.Subject{Key: key}
-	err := scanSubject(l.reads.subject.QueryRowContext(ctx, key.Workspace, key.Kind, key.ID), &s)
-	now := l.clock.Now()
-	if err != nil {
-		return ledger.Subject{}, now, found(err)
+	s, ok := l.recent.get(key)
+	if !ok {
+		s = ledger.Subject{Key: key}
+		if err := scanSubject(l.reads.subject.QueryRowContext(ctx, key.Workspace, key.Kind, key.ID), &s); err != nil {
+			return ledger.Subject{}, l.clock.Now(), found(err)
+		}
 	}
+	now := l.clock.Now()
 	if now.Before(s.UpdatedAt) {
 		now = s.UpdatedAt
 	}

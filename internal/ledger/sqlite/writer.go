@@ -77,6 +77,7 @@ func (w *writer) commit() {
 		return
 	}
 	if err := w.end(); err != nil {
+		w.ledger.recent.forget()
 		w.settle(err)
 		return
 	}
@@ -129,6 +130,11 @@ func (w *writer) end() error {
 	}
 	if _, err := t.exec(afterCommitPoint, `COMMIT`); err != nil {
 		return err
+	}
+	for _, j := range w.group {
+		if j.change != nil && j.result.Outcome == ledger.Stored {
+			w.ledger.recent.put(j.change)
+		}
 	}
 	if w.afterCommit != nil {
 		w.afterCommit()
