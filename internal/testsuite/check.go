@@ -59,5 +59,5 @@ func format(ctx context.Context) error {
 func only(ctx context.Context, out io.Writer, pkg string) error {
 	r := newReport(out)
 	err := goTest(ctx, r, nil, "-count=1", pkg)
-	return errors.Join(err, findings(r.gate(nil, nil)))
+	return errors.Join(err, findings(r.gate(nil, nil, nil)))
 }

@@ -9,8 +9,9 @@
 //
 // A gate fails when it matched nothing: no test ran, a fuzz target is gone or
 // executed nothing, a package that must be covered is missing, no mutant was
-// made. test also fails when a test was skipped without a reason, or when the
-// two engines did not run the same ledger tests.
+// made. test also fails when a test was skipped without a reason, when the two
+// engines did not run the same ledger tests, or when a crash test did not print
+// that it has killed a process at every fail point.
 //
 // test needs PostgreSQL. It uses the server at COUNTERSIGN_TEST_POSTGRES, or
 // starts a private one and stops it at its end, also after SIGINT and SIGTERM.

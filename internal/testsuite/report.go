@@ -27,6 +27,7 @@ type testID struct{ pkg, test string }
 type result struct {
 	started time.Time
 	output  strings.Builder
+	hits    []hit
 	outcome string // pass, fail or skip; empty while it runs
 	took    float64
 }
@@ -77,6 +78,9 @@ func (r *report) test(e event) {
 	case "output":
 		if !strings.HasPrefix(e.Output, "=== ") {
 			t.output.WriteString(e.Output)
+		}
+		if h, ok := parseHit(e.Output); ok {
+			t.hits = append(t.hits, h)
 		}
 	case "pass", "fail", "skip":
 		t.outcome, t.took = e.Action, e.Elapsed
@@ -217,7 +221,7 @@ type twins struct {
 }
 
 // gate returns what must not be in a report that go test itself is happy with.
-func (r *report) gate(pairs []twins, targets []target) (found []string) {
+func (r *report) gate(pairs []twins, targets []target, points []pointList) (found []string) {
 	ran := 0
 	for id, t := range r.tests {
 		switch {
@@ -240,6 +244,7 @@ func (r *report) gate(pairs []twins, targets []target) (found []string) {
 			found = append(found, fmt.Sprintf("%s %s ran no seed", t.pkg, t.name))
 		}
 	}
+	found = append(found, r.unhit(points)...)
 	slices.Sort(found)
 	return found
 }

@@ -52,10 +52,11 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		run := goTest(ctx, r, env, "-race", "-count=1", "-timeout=15m",
 			"-coverprofile="+profile, "-coverpkg="+strings.Join(covered, ","), "./...")
 		r.summary(10)
+		r.printPoints(pointLists)
 		if ctx.Err() != nil {
 			return run
 		}
-		return errors.Join(run, findings(r.gate(ledgers, targets)))
+		return errors.Join(run, findings(r.gate(ledgers, targets, pointLists)))
 	})
 	if tests != nil {
 		return tests // a profile of half a run says nothing

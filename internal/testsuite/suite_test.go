@@ -56,6 +56,17 @@ func TestSaid(t *testing.T) { t.Skip("needs a moon") }`),
 		"points/points_test.go": tests("points", `func TestLedger(t *testing.T) { t.Run("Own", func(t *testing.T) { t.Run("p", func(t *testing.T) {}) }) }`),
 		"others/others_test.go": tests("others", `func TestLedger(t *testing.T) { t.Run("Own", func(t *testing.T) { t.Run("q", func(t *testing.T) {}) }) }`),
 		"empty/empty_test.go":   tests("empty", `func TestLedger(t *testing.T) { t.Run("Own", func(t *testing.T) {}) }`),
+		"kill/kill_test.go": tests("kill", `func TestKill(t *testing.T) {
+	for i, engine := range []string{"all", "few"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Run("first", func(t *testing.T) { t.Logf("fail point %q hit, 1 of 2: killed", "before it") })
+			if i == 0 { t.Run("second", func(t *testing.T) { t.Logf("fail point %q hit, 2 of 2: killed", "after it") }) }
+		})
+	}
+	t.Run("none", func(t *testing.T) { t.Log("killed at a fail point") })
+	t.Run("odd", func(t *testing.T) { t.Logf("fail point %q hit, 1 of 1", "a"); t.Logf("fail point %q hit, 2 of 2", "b") })
+	t.Run("same", func(t *testing.T) { t.Logf("fail point %q hit, 1 of 2", "a"); t.Logf("fail point %q hit, 2 of 2", "a") })
+}`),
 		"fuzz/fuzz_test.go": tests("fuzz", `func FuzzSeeded(f *testing.F) { f.Add("x"); f.Fuzz(func(*testing.T, string) {}) }
 func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 	})
@@ -64,6 +75,7 @@ func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 		fails    bool // go test itself
 		pairs    []twins
 		targets  []target
+		points   []pointList
 		found    []string
 		prints   []string
 		silent   []string
@@ -109,6 +121,34 @@ func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 			pairs:    []twins{{[2]string{"m/points", "m/empty"}, "TestLedger", []string{"Own"}}},
 			found:    []string{"TestLedger/Own/... ran on m/points and not on m/empty"},
 		},
+		"fail points": {
+			packages: []string{"./kill"},
+			points:   killed("all", "few", "none", "odd", "same"),
+			found: []string{
+				"m/kill TestKill/few: 1 of 2 fail points were hit",
+				"m/kill TestKill/none printed no fail point",
+				"m/kill TestKill/odd prints 1 and 2 fail points",
+				"m/kill TestKill/same: 1 of 2 fail points were hit",
+			},
+			prints: []string{
+				"  all: 2 of 2: before it, after it\n", "  few: 1 of 2: before it\n", "  none: 0 of 0: \n",
+			},
+			silent: []string{"killed at a fail point", ": killed\n"},
+		},
+		"fail points of a list that is gone": {
+			packages: []string{"./good"},
+			points:   killed("all"),
+			found:    []string{"m/kill TestKill/all printed no fail point"},
+		},
+		"fail points that are not listed": {
+			packages: []string{"./kill"},
+			points:   killed("all", "odd", "same"),
+			found: []string{
+				"m/kill TestKill/few/first prints fail points and is not listed in internal/testsuite/points.go",
+				"m/kill TestKill/odd prints 1 and 2 fail points",
+				"m/kill TestKill/same: 1 of 2 fail points were hit",
+			},
+		},
 		"twins agree": {packages: []string{"./one"}, pairs: []twins{{[2]string{"m/one", "m/one"}, "TestLedger", nil}}},
 		"no seed": {
 			packages: []string{"./fuzz"},
@@ -124,7 +164,8 @@ func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 				t.Errorf("go test: %v, want an error: %v", err, c.fails)
 			}
 			r.summary(10)
-			if found := r.gate(c.pairs, c.targets); !slices.Equal(found, c.found) {
+			r.printPoints(c.points)
+			if found := r.gate(c.pairs, c.targets, c.points); !slices.Equal(found, c.found) {
 				t.Errorf("found %q, want %q", found, c.found)
 			}
 			for _, text := range c.prints {
@@ -142,6 +183,14 @@ func FuzzEmpty(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }`),
 			}
 		})
 	}
+}
+
+// killed are lists of fail points of the package kill.
+func killed(names ...string) (lists []pointList) {
+	for _, name := range names {
+		lists = append(lists, pointList{name, testID{"m/kill", "TestKill/" + name}})
+	}
+	return lists
 }
 
 func TestSlowest(t *testing.T) {

@@ -307,7 +307,7 @@ func publicOnly(public ed25519.PublicKey) ed25519.PrivateKey {
 // SIGKILL shows process death: what was written to the kernel survives it
 // without any flush. It does not show power loss.
 func testKills(t *testing.T, b Backend) {
-	for _, point := range b.Points {
+	for i, point := range b.Points {
 		t.Run(point, func(t *testing.T) {
 			location := b.Create(t)
 			child := StartChild(t, location, point, 3, 50)
@@ -324,7 +324,7 @@ func testKills(t *testing.T, b Backend) {
 			if err := child.Audit(t.Context(), e); err != nil {
 				t.Error(err)
 			}
-			t.Logf("killed at %q with %d commits acknowledged", point, child.Acked())
+			t.Logf("fail point %q hit, %d of %d: killed with %d commits acknowledged", point, i+1, len(b.Points), child.Acked())
 		})
 	}
 }

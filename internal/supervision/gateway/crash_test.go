@@ -144,7 +144,7 @@ func TestKilledControlPlane(t *testing.T) {
 			if !hit {
 				t.Fatalf("%s was not reached", point)
 			}
-			t.Logf("%s: killed at %s", e.name, point)
+			t.Logf("fail point %q hit, %d of %d: killed", point, slices.Index(gateway.Points, point)+1, len(gateway.Points))
 			c.kill()
 
 			h.open(shop.use)
