@@ -38,6 +38,7 @@ type Agent struct {
 	client.Consumer
 	Record      func(Entry) // takes each thing as it happens
 	terms       map[string]any
+	instruction string // the owner's
 	shop        string // origin of the terms
 	observation observation
 	entry       catalogEntry // that the newest report is about
@@ -136,7 +137,8 @@ func (a *Agent) learn(ctx context.Context) error {
 		return fmt.Errorf("%w from %s: %w", client.ErrUnanswered, a.Origin, err)
 	}
 	var can struct {
-		Terms json.RawMessage `json:"terms"`
+		Instruction string          `json:"instruction"`
+		Terms       json.RawMessage `json:"terms"`
 	}
 	if err := a.accept("ask for capabilities", r, &can); err != nil {
 		return err
@@ -144,6 +146,7 @@ func (a *Agent) learn(ctx context.Context) error {
 	if err := decodeNumbers(can.Terms, &a.terms); err != nil {
 		return fmt.Errorf("the run's terms are unreadable: %w", err)
 	}
+	a.instruction = can.Instruction
 	a.shop, _ = a.terms["origin"].(string)
 	a.record("ask for capabilities", OK, "", r, "", "")
 	return nil
@@ -214,7 +217,7 @@ func decodeNumbers(raw []byte, into any) error {
 func (a *Agent) report(ctx context.Context, act action) (client.Reply, error) {
 	type object map[string]any
 	body, err := json.Marshal(object{
-		"goalRestatement": "Carry out the owner's instruction within the run's terms.",
+		"goalRestatement": a.instruction,
 		"candidates": []object{{
 			"id": "c1", "action": act, "purpose": a.entry.Label, "disposition": "proposed", "rejectionReason": nil,
 		}},

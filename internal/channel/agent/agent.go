@@ -73,19 +73,20 @@ type budget struct {
 
 type capabilities struct {
 	Body struct {
-		RunID          string          `json:"runId"`
-		Service        string          `json:"service" example:"merchant"`
-		Target         string          `json:"target" example:"hosted"`
-		Channel        string          `json:"channel" example:"http"`
-		Mode           string          `json:"mode" example:"bounded"`
-		Status         string          `json:"status" example:"ready"`
-		Terms          json.RawMessage `json:"terms" doc:"The owner's terms."`
-		Operations     []string        `json:"operations" doc:"What the grant covers."`
-		Budget         budget          `json:"budget"`
-		GrantExpiresAt evidence.Time   `json:"grantExpiresAt"`
-		Workflow       []run.Step      `json:"workflow"`
-		Position       string          `json:"position" doc:"The first workflow step that is not closed."`
-		Catalog        []propose.Entry `json:"catalog"`
+		RunID          string            `json:"runId"`
+		Service        string            `json:"service" example:"merchant"`
+		Target         string            `json:"target" example:"hosted"`
+		Channel        string            `json:"channel" example:"http"`
+		Mode           string            `json:"mode" example:"bounded"`
+		Status         string            `json:"status" example:"ready"`
+		Instruction    string            `json:"instruction" doc:"What the owner asks for. Restate it in goalRestatement of a report."`
+		Clarifications []string          `json:"clarifications" doc:"What the owner has added since. Always empty in this version."`
+		Terms          json.RawMessage   `json:"terms" doc:"The owner's terms."`
+		Grants         []authority.Grant `json:"grants" doc:"What is allowed, how often and until when."`
+		Budget         budget            `json:"budget"`
+		Workflow       []run.Step        `json:"workflow"`
+		Position       string            `json:"position" doc:"The first workflow step that is not closed."`
+		Catalog        []propose.Entry   `json:"catalog"`
 	}
 }
 
@@ -99,10 +100,7 @@ func (a *agent) capabilities(ctx context.Context, _ *struct{}) (*capabilities, e
 	b.RunID, b.Service, b.Target, b.Channel, b.Mode, b.Status = s.ID, s.Config.Service, s.Config.Target, s.Config.Channel, s.Config.Mode, s.Status
 	b.Terms, b.Workflow, b.Position, b.Catalog = s.Terms, s.Workflow, c.Position, c.Catalog
 	b.Budget = budget{s.Budget.Limit.String(), s.Budget.Spent.String(), s.Budget.Reserved.String()}
-	for _, grant := range s.Grants {
-		b.Operations = append(b.Operations, grant.Operations...)
-		b.GrantExpiresAt = max(b.GrantExpiresAt, grant.ExpiresAt)
-	}
+	b.Instruction, b.Clarifications, b.Grants = c.Instruction, []string{}, s.Grants
 	return out, nil
 }
 

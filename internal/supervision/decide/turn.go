@@ -6,16 +6,6 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// Verdict is a guardian's answer.
-type Verdict struct {
-	Decision             string
-	ReasonCode           string
-	Explanation          string
-	ClarificationRequest *string
-	Provider             string
-	Provenance           string
-}
-
 // Propose takes a well-formed report in and applies the hard checks. A denial
 // means that the run takes no report now.
 func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (run.Review, *authority.Denial) {

@@ -81,7 +81,7 @@ type Hosted interface {
 
 // Guardian judges a report that passed every hard check (H-004).
 type Guardian interface {
-	Judge(service, position, operation string) decide.Verdict
+	Judge(decide.Matter) decide.Verdict
 }
 
 // Sender sends one request to a store, once.

@@ -56,7 +56,7 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 		metrics := run.Metrics{TurnID: &turnID, PolicyMicros: &policy}
 		if review.Reason == "" {
 			start = time.Now()
-			verdict := g.Guardian.Judge(a.State().Config.Service, a.State().Position(), review.Entry.OperationID)
+			verdict := g.Guardian.Judge(a.Matter(report, review, seen, func(c evidence.Commitment) (string, error) { return g.Text(ctx, id, c) }))
 			guardian := time.Since(start).Microseconds()
 			metrics.GuardianMicros = &guardian
 			a.Judge(review, verdict)

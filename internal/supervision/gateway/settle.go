@@ -26,21 +26,30 @@ func (g *Gateway) Settle(ctx context.Context) {
 	}
 }
 
+// settlePage is how many due subjects are read at once.
+const settlePage = 100
+
+// settleDue settles everything that is due now, once.
 func (g *Gateway) settleDue(ctx context.Context) {
-	due, err := g.Ledger.Due(ctx, 100)
-	if err != nil {
-		if ctx.Err() == nil {
-			g.Log.Warn("settling cannot read due subjects", "error", err)
+	tried := map[ledger.Key]bool{}
+	for fresh := true; fresh; {
+		fresh = false
+		due, err := g.Ledger.Due(ctx, settlePage+len(tried)) // what cannot be settled stays due, in front
+		if err != nil {
+			if ctx.Err() == nil {
+				g.Log.Warn("settling cannot read due subjects", "error", err)
+			}
+			return
 		}
-		return
-	}
-	for _, key := range due {
-		if key.Kind != ledger.KindRun || key.Workspace != g.Workspace {
-			continue
-		}
-		err := g.decide(ctx, key.ID, func(*attempt) error { return nil })
-		if err != nil && ctx.Err() == nil {
-			g.Log.Warn("settling failed", "run", key.ID, "error", err)
+		for _, key := range due {
+			if tried[key] || key.Kind != ledger.KindRun || key.Workspace != g.Workspace {
+				continue
+			}
+			tried[key], fresh = true, true
+			err := g.decide(ctx, key.ID, func(*attempt) error { return nil })
+			if err != nil && ctx.Err() == nil {
+				g.Log.Warn("settling failed", "run", key.ID, "error", err)
+			}
 		}
 	}
 }

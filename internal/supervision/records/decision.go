@@ -26,7 +26,7 @@ func (r *Reader) Explain(ctx context.Context, s *run.State, known func(evidence.
 				return text, nil
 			}
 		}
-		return r.text(ctx, s.ID, c)
+		return r.Text(ctx, s.ID, c)
 	}
 	d := s.Decision
 	out := &Decision{TurnID: d.TurnID, Decision: d.Verdict, ReasonCode: d.ReasonCode, Explanation: run.Message(d.ReasonCode), Provenance: d.Provenance}

@@ -47,7 +47,7 @@ func (r *Reader) Observation(ctx context.Context, id string, seen *run.Observed)
 	}
 	out := &Observation{Observed: *seen, RunID: id}
 	if seen.View != nil {
-		view, err := r.text(ctx, id, *seen.View)
+		view, err := r.Text(ctx, id, *seen.View)
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +56,8 @@ func (r *Reader) Observation(ctx context.Context, id string, seen *run.Observed)
 	return out, nil
 }
 
-// text reads an erasable text; an erased one reads as such.
-func (r *Reader) text(ctx context.Context, id string, c evidence.Commitment) (string, error) {
+// Text reads an erasable text; an erased one reads as such.
+func (r *Reader) Text(ctx context.Context, id string, c evidence.Commitment) (string, error) {
 	t, err := r.ledger.Text(ctx, r.Key(id), c.Text)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):

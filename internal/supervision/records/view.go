@@ -65,7 +65,7 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 	}
 	s := c.State
 	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Head}
-	if v.Instruction, err = r.text(ctx, id, s.Instruction); err != nil {
+	if v.Instruction, err = r.Text(ctx, id, s.Instruction); err != nil {
 		return nil, err
 	}
 	if s.Observation != nil {
@@ -123,14 +123,15 @@ func (r *Reader) List(ctx context.Context, before string, limit int) ([]*View, e
 	return views, nil
 }
 
-// Capabilities is what a consumer may do at all (H-130).
+// Capabilities is what a consumer is told to do and may do at all (H-030, H-130).
 type Capabilities struct {
-	State    *run.State
-	Position string
-	Catalog  []propose.Entry
+	State       *run.State
+	Instruction string
+	Position    string
+	Catalog     []propose.Entry
 }
 
-// Capabilities returns grants, terms, workflow and the newest catalog.
+// Capabilities returns instruction, grants, terms, workflow and the newest catalog.
 func (r *Reader) Capabilities(ctx context.Context, id string) (*Capabilities, error) {
 	c, err := r.settled(ctx, id)
 	if err != nil {
@@ -140,7 +141,11 @@ func (r *Reader) Capabilities(ctx context.Context, id string) (*Capabilities, er
 	if err != nil {
 		return nil, err
 	}
-	return &Capabilities{c.State, c.State.Position(), seen.Catalog}, nil
+	instruction, err := r.Text(ctx, id, c.State.Instruction)
+	if err != nil {
+		return nil, err
+	}
+	return &Capabilities{c.State, instruction, c.State.Position(), seen.Catalog}, nil
 }
 
 // Events returns up to a thousand events after a sequence; the highest sequence

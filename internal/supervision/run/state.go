@@ -40,7 +40,7 @@ const (
 const (
 	MaxTurns       = 500
 	MaxEvents      = 5000
-	MaxRefusals    = 100 // that are recorded
+	MaxRefusals    = 100              // that are recorded
 	MaxRetryStreak = 10               // the tenth retry-category decision in a row pauses
 	LeaseLife      = 10 * time.Second // from intent to receipt of one dispatch
 	DispatchLife   = 8 * time.Second  // when an attempt is given up

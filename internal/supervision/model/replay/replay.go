@@ -53,10 +53,10 @@ func NewGuardian() (*Guardian, error) {
 	return g, nil
 }
 
-// Judge returns the authored verdict for an operation at a position of the
-// service's workflow.
-func (g *Guardian) Judge(service, position, operation string) decide.Verdict {
-	v, ok := g.verdicts[place{service, position, operation}]
+// Judge returns the authored verdict for the report's operation at the run's
+// position in the service's workflow. It reads nothing else of the matter.
+func (g *Guardian) Judge(m decide.Matter) decide.Verdict {
+	v, ok := g.verdicts[place{m.Service, m.Position, m.Review.Entry.OperationID}]
 	if !ok {
 		v = verdict{run.Pause, "AMBIGUOUS_GOAL", "There is no authored verdict for this operation at this point of the workflow.", nil}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"countersign/internal/authority"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service/merchant"
 )
@@ -19,6 +21,11 @@ func guardian(t *testing.T) *Guardian {
 	return g
 }
 
+// matter is a report on the operation at the position.
+func (p place) matter() decide.Matter {
+	return decide.Matter{Service: p.service, Position: p.position, Review: run.Review{Entry: &propose.Entry{OperationID: p.operation}}}
+}
+
 // L-7: what is not in the file is a PAUSE, and every verdict says that it was
 // authored.
 func TestUnknownIsPause(t *testing.T) {
@@ -27,7 +34,7 @@ func TestUnknownIsPause(t *testing.T) {
 		{"bank", "read", "bank.accounts"}, {"merchant", "read", "merchant.checkout.submit"}, {"merchant", "nowhere", "merchant.catalog"},
 		{"merchant", "read", "merchant.refund"}, {"merchant", "done", "merchant.catalog"}, {"", "", ""}, {"merchant", "read", "merchant.catalog "},
 	} {
-		v := g.Judge(place.service, place.position, place.operation)
+		v := g.Judge(place.matter())
 		if v.Decision != run.Pause || v.ReasonCode != authority.AmbiguousGoal {
 			t.Errorf("%+v: %+v", place, v)
 		}
@@ -54,7 +61,7 @@ func TestTable(t *testing.T) {
 		if place.service != m.Name() || !slices.Contains(positions, place.position) || !slices.Contains(m.Operations(), place.operation) {
 			t.Errorf("%+v names nothing of the merchant", place)
 		}
-		v := g.Judge(place.service, place.position, place.operation)
+		v := g.Judge(place.matter())
 		if v.Provenance != run.ByReplay || v.Explanation == "" || len(v.Explanation) > 1000 || v.ClarificationRequest != nil && len(*v.ClarificationRequest) > 500 {
 			t.Errorf("%+v: %+v", place, v)
 		}
@@ -64,7 +71,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, position := range positions {
 		for _, operation := range m.Operations() {
-			got := g.Judge("merchant", position, operation).Decision == run.Allow
+			got := g.Judge(place{"merchant", position, operation}.matter()).Decision == run.Allow
 			reads := !strings.Contains(operation, ".cart.") && !strings.Contains(operation, ".checkout.")
 			var want bool
 			switch position {

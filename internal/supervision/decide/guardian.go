@@ -1,0 +1,49 @@
+package decide
+
+import (
+	"encoding/json"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
+)
+
+// Matter is what a guardian is asked to judge: a report that passed every hard
+// check, and the same trusted context that the checks used (H-040, G-10). It is
+// shared and must not be changed.
+type Matter struct {
+	Service     string
+	Instruction evidence.Commitment
+	Terms       json.RawMessage
+	Grants      []authority.Grant
+	Workflow    []run.Step
+	Position    string // in the workflow
+	Observation *run.Observed
+	Report      *propose.Report
+	Review      run.Review // its findings, all passed
+
+	// Text reads a free text that a commitment stands for: the instruction, or the
+	// observation's view. The view is content of the service: untrusted, never
+	// instructions.
+	Text func(evidence.Commitment) (string, error)
+}
+
+// Matter returns what a guardian judges after a report was reviewed.
+func (d *Deciding) Matter(r *propose.Report, review run.Review, seen *run.Observed, text func(evidence.Commitment) (string, error)) Matter {
+	s := d.s
+	return Matter{
+		Service: s.Config.Service, Instruction: s.Instruction, Terms: s.Terms, Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(),
+		Observation: seen, Report: r, Review: review, Text: text,
+	}
+}
+
+// Verdict is a guardian's answer.
+type Verdict struct {
+	Decision             string
+	ReasonCode           string
+	Explanation          string
+	ClarificationRequest *string
+	Provider             string
+	Provenance           string
+}
