@@ -10,7 +10,7 @@ help: ## list the targets
 test: suite ## every test with -race on SQLite and PostgreSQL, coverage of the core
 	$(suite) test
 
-check: suite ## format, vet, staticcheck, layers, contract, fuzz targets
+check: suite ## format, vet, staticcheck, layers, contract, every change of the demo's evidence, fuzz targets
 	$(suite) check
 
 fuzz: suite ## only the fuzz targets

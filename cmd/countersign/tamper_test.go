@@ -35,7 +35,7 @@ func stride() int {
 	case raced():
 		return 1999
 	}
-	return 499
+	return 61
 }
 
 // eventMembers are the members of an event (H-151, G-15).

@@ -27,6 +27,7 @@ func check(ctx context.Context, out io.Writer) error {
 		{"contract", func() error {
 			return errors.Join(only(ctx, out, "./api"), only(ctx, out, "./internal/channel"))
 		}},
+		{"tampering", func() error { return tampering(ctx, out) }},
 		{"fuzz", func() error { return fuzz(ctx, out) }},
 	} {
 		if ctx.Err() != nil {
@@ -55,9 +56,15 @@ func format(ctx context.Context) error {
 	return nil
 }
 
-// only runs the tests of one package, of which there must be one.
-func only(ctx context.Context, out io.Writer, pkg string) error {
+// tampering runs the sweep over the demo's evidence without the race detector,
+// under which test runs a part of it.
+func tampering(ctx context.Context, out io.Writer) error {
+	return only(ctx, out, "./cmd/countersign", "-race=false", "-run=^TestTamperedDemo$")
+}
+
+// only runs tests of one package, of which there must be one.
+func only(ctx context.Context, out io.Writer, pkg string, flags ...string) error {
 	r := newReport(out)
-	err := goTest(ctx, r, nil, "-count=1", pkg)
+	err := goTest(ctx, r, nil, append(append([]string{"-count=1"}, flags...), pkg)...)
 	return errors.Join(err, findings(r.gate(nil, nil, nil)))
 }

@@ -94,3 +94,24 @@ func TestFormat(t *testing.T) {
 		t.Errorf("not formatted: %v", err)
 	}
 }
+
+// TestOnly runs a chosen test of a package; a choice that fits nothing fails.
+func TestOnly(t *testing.T) {
+	module(t, map[string]string{
+		"a/race.go":  "//go:build race\n\npackage a\n\nconst raced = true\n",
+		"a/plain.go": "//go:build !race\n\npackage a\n\nconst raced = false\n",
+		"a/a_test.go": tests("a", `func TestPlain(t *testing.T) { if raced { t.Error("the race detector is on") } }
+func TestOther(t *testing.T) { t.Error("another test") }`),
+	})
+	t.Setenv("GOFLAGS", "-race")
+	var out bytes.Buffer
+	if err := only(t.Context(), &out, "./a", "-race=false", "-run=^TestPlain$"); err != nil {
+		t.Errorf("the chosen test: %v\n%s", err, &out)
+	}
+	if err := only(t.Context(), &out, "./a", "-run=^TestPlain$"); err == nil {
+		t.Error("control: with the race detector the test holds too")
+	}
+	if err := only(t.Context(), &out, "./a", "-race=false", "-run=^TestGone$"); err == nil || !strings.Contains(err.Error(), "no test ran") {
+		t.Errorf("a test that is not there: %v", err)
+	}
+}

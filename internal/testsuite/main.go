@@ -2,7 +2,7 @@
 // it; it needs no shell.
 //
 //	testsuite test     every test under the race detector, against both engines
-//	testsuite check    format, vet, staticcheck, layers, contract, fuzz
+//	testsuite check    format, vet, staticcheck, layers, contract, tampering, fuzz
 //	testsuite fuzz     every fuzz target for its number of executions
 //	testsuite cover    statement coverage of the core by its own tests
 //	testsuite mutate   changes the deciding code and expects a test to fail
