@@ -20,7 +20,9 @@ type Divergence struct {
 // Fork reads two exports and finds where their chains part. Events are the same
 // when the members that a hash covers are, whoever signed them. Two histories
 // of one subject that both verify show that a holder of the key forked the
-// chain; Fork itself verifies nothing, so call [Verify] on both as well.
+// chain; Fork itself verifies nothing. Call [Verify] on both first: when one
+// does not verify, somebody may just have altered it, and a difference that
+// Fork finds shows nothing.
 //
 // The subject is that of the manifests, by kind, id and workspace; others are
 // [ErrOtherSubject].

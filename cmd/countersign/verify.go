@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"countersign/dispatch"
 	"countersign/evidence"
@@ -17,7 +18,7 @@ type verifyCommand struct {
 	Keys     []string `name:"key" required:"" sep:"none" placeholder:"FILE" help:"evidence.pub of the issuer, obtained from elsewhere. May be given several times, older keys first."`
 	StoreKey string   `placeholder:"FILE" help:"receipt.pub of the store, obtained from the store. Default: as attested by the control plane."`
 	Head     string   `placeholder:"SEQ:HASH" help:"A head known from elsewhere, such as a run's page; the chain must hold it."`
-	Batch    bool     `help:"Check signatures in batches, by the rule of ZIP 215. Quicker; see below."`
+	Batch    bool     `help:"Check signatures in batches, by the rule of ZIP 215. Quicker; see above."`
 	JSON     bool     `name:"json" help:"Print the report as one JSON object."`
 }
 
@@ -30,6 +31,9 @@ Without --batch that rule is RFC 8032 as the Go standard library applies it. Wit
 accepts all that the first rule accepts, and some signatures beside them that only the holder of the key can
 make. So an export can pass with --batch and fail without; never the other way round. When a batch does not
 hold, its signatures are checked one by one and each bad one is named.
+
+Two exports of one subject are compared when the integrity of both holds: only then two histories are the
+doing of the key's holder. What somebody else has altered differs too, and is no fork.
 
 Status 0: everything holds. 1: something does not, or lawfulness cannot be proved. 2: not an export.`
 }
@@ -54,7 +58,10 @@ func (c *verifyCommand) Run(s streams) error {
 		result.Reports = append(result.Reports, fileReport{name, report})
 	}
 	if len(c.Files) == 2 {
-		if result.Fork, err = compare(c.Files[0], c.Files[1]); err != nil {
+		if result.NotCompared = result.incomparable(); result.NotCompared == "" {
+			result.Fork, err = compare(c.Files[0], c.Files[1])
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -113,6 +120,9 @@ func verifyFile(name string, o audit.Options) (*audit.Report, error) {
 	}
 	defer f.Close()
 	report, err := audit.Verify(f, o)
+	if _, ok := errors.AsType[*evidence.FormatError](err); ok {
+		return nil, usage("verify: %s is not a countersign export: %s", name, strings.TrimPrefix(err.Error(), "evidence: "))
+	}
 	if err != nil {
 		return nil, usage("verify: %s: %w", name, err)
 	}
@@ -142,12 +152,30 @@ func compare(a, b string) (*evidence.Divergence, error) {
 // verification is what one command has found.
 type verification struct {
 	Reports []fileReport         `json:"reports"`
-	Fork    *evidence.Divergence `json:"comparison"` // with two files
+	Fork    *evidence.Divergence `json:"comparison"` // with two files; nil when they were not compared
+	// NotCompared says why two files were not compared.
+	NotCompared string `json:"notCompared,omitempty"`
 }
 
 type fileReport struct {
 	File string `json:"file"`
 	*audit.Report
+}
+
+// incomparable says why the exports cannot show a fork, or "". A chain whose
+// integrity does not hold is nobody's history: any text editor makes one. An
+// unlawful chain that its key signed is the doing of the key's holder.
+func (v *verification) incomparable() string {
+	var altered []string
+	for _, r := range v.Reports {
+		if !r.Report.Report.OK() {
+			altered = append(altered, r.File)
+		}
+	}
+	if len(altered) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the integrity of %s does not hold; only two exports that are both intact show whether one history forks from the other", strings.Join(altered, " and "))
 }
 
 func (v *verification) ok() bool {
@@ -161,7 +189,7 @@ func (v *verification) ok() bool {
 
 func (v *verification) print(w io.Writer, asJSON bool) error {
 	if asJSON {
-		if v.Fork == nil {
+		if len(v.Reports) == 1 {
 			return json.NewEncoder(w).Encode(v.Reports[0])
 		}
 		return json.NewEncoder(w).Encode(struct {
@@ -176,6 +204,10 @@ func (v *verification) print(w io.Writer, asJSON bool) error {
 		if err := r.Print(w, r.File); err != nil {
 			return err
 		}
+	}
+	if v.NotCompared != "" {
+		_, err := fmt.Fprintf(w, "\nComparison\n  NOT COMPARED  %s\n", v.NotCompared)
+		return err
 	}
 	if v.Fork == nil {
 		return nil

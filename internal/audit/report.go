@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,8 @@ type Report struct {
 	Receipts   Receipts   `json:"receipts"`
 	Lawfulness Lawfulness `json:"lawfulness"`
 	Verified   bool       `json:"verified"` // [Report.OK]
+
+	keys keyIDs
 }
 
 // Receipts is what became of the store's receipts.
@@ -47,6 +50,23 @@ type Lawfulness struct {
 // OK reports whether everything holds that was checked, and lawfulness is proved.
 func (r *Report) OK() bool { return r.Report.OK() && r.Receipts.OK && r.Lawfulness.Proved }
 
+// keyIDs are the key ids of a verification.
+type keyIDs struct {
+	given []string // of the trusted keys
+	named []string // by the export and its events, the first maxNamed
+	known bool     // one of them is trusted
+}
+
+// maxNamed bounds the key ids that a report for people spells out.
+const maxNamed = 8
+
+func (k *keyIDs) name(id string) {
+	k.known = k.known || slices.Contains(k.given, id)
+	if len(k.named) < maxNamed && !slices.Contains(k.named, id) {
+		k.named = append(k.named, id)
+	}
+}
+
 // cannotShow are the sentences that stand beside those of package evidence.
 func cannotShow(keys string) []string {
 	sentences := []string{
@@ -70,7 +90,14 @@ func (r *Report) Print(w io.Writer, name string) error {
 	p.wrapped("  signatures by ", "    ", r.SignatureRule)
 	p.line("")
 	for _, c := range r.Results {
-		p.part(string(c.Check), c.OK, "", c.Failures, c.Findings)
+		switch {
+		case r.keys.known || c.OK || !keyed[c.Check]:
+			p.part(string(c.Check), c.OK, "", c.Failures, c.Findings)
+		case c.Check == evidence.CheckKeys:
+			p.part(string(c.Check), false, fmt.Sprintf("the events name %s, --key holds %s", printable(strings.Join(r.keys.named, ", ")), strings.Join(r.keys.given, ", ")), 0, nil)
+		default:
+			p.part(string(c.Check), false, "not checked, for want of a trusted key", 0, nil)
+		}
 	}
 	receipts := fmt.Sprintf("%d, %s", r.Receipts.Checked, r.Receipts.Keys)
 	if r.Receipts.Checked == 0 {
@@ -95,6 +122,10 @@ func (r *Report) Print(w io.Writer, name string) error {
 	}
 	return p.err
 }
+
+// keyed are the checks that fail at every event when none of the keys is trusted:
+// one line says that better than forty.
+var keyed = map[evidence.Check]bool{evidence.CheckKeys: true, evidence.CheckSignatures: true, evidence.CheckManifest: true}
 
 // printer keeps the first error of its writer.
 type printer struct {

@@ -32,15 +32,21 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 	if o.Batch {
 		batch = &ZIP215
 	}
+	var keys keyIDs
+	for _, k := range o.Keys {
+		keys.given = append(keys.given, evidence.KeyID(k.Public))
+	}
 	integrity, err := evidence.Verify(r, o.Keys, evidence.Options{Head: o.Head, Batch: batch, Each: func(e evidence.Event) error {
 		machine.Apply(e)
 		receipts.apply(e)
+		keys.name(e.KeyID)
 		return nil
 	}})
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: lawfulness(&machine, integrity.Subject)}
+	keys.name(integrity.KeyID)
+	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: lawfulness(&machine, integrity.Subject), keys: keys}
 	report.CannotShow = append(report.CannotShow, cannotShow(report.Receipts.Keys)...)
 	report.Verified = report.OK()
 	return report, nil
