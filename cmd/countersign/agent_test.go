@@ -23,12 +23,13 @@ import (
 	"countersign/store"
 )
 
-// installation is a control plane and a store in this process, with what stands
-// in front of each.
+// installation is a control plane and a store in this process, each with the
+// checks that it leaves out.
 type installation struct {
-	doors decide.Doors
-	plane func(http.Handler) http.Handler // in front of the control plane; nil: nothing
-	shop  func(http.Handler) http.Handler // in front of the store; nil: nothing
+	doors       decide.Doors
+	without     string                          // a check that the control plane's API leaves out
+	shopWithout string                          // a check that the store leaves out
+	plane       func(http.Handler) http.Handler // in front of the control plane; nil: nothing
 
 	dir    string
 	origin string
@@ -46,13 +47,10 @@ func (i *installation) start(t *testing.T) {
 
 	server := httptest.NewUnstartedServer(nil)
 	shopOrigin := "http://" + server.Listener.Addr().String()
-	open, err := store.Open(shop, store.Options{Origin: shopOrigin, Trust: []dispatch.TrustedKey{{Public: k.Dispatch().Public()}}})
+	open, err := store.Open(shop, store.Options{Origin: shopOrigin, Trust: []dispatch.TrustedKey{{Public: k.Dispatch().Public()}}, Without: i.shopWithout})
 	must(t, err)
 	t.Cleanup(func() { must(t, open.Close()) })
 	server.Config.Handler = open.Handler()
-	if i.shop != nil {
-		server.Config.Handler = i.shop(server.Config.Handler)
-	}
 	server.Start()
 	t.Cleanup(server.Close)
 
@@ -60,7 +58,7 @@ func (i *installation) start(t *testing.T) {
 	front := httptest.NewUnstartedServer(nil)
 	i.origin = "http://localhost:" + port(t, front.Listener.Addr().String())
 	a, err := app.Open(context.Background(), app.Config{
-		Dir: control, Addr: "localhost:0", Origin: i.origin, Doors: i.doors,
+		Dir: control, Addr: "localhost:0", Origin: i.origin, Doors: i.doors, Without: i.without,
 		Store: &gateway.Store{Origin: shopOrigin, Keys: []dispatch.TrustedKey{open.ReceiptKey()}},
 	})
 	must(t, err)
@@ -131,34 +129,17 @@ func TestAgentNeedsEveryCheck(t *testing.T) {
 			}
 		}
 	})
-	unguarded := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.URL.Path, "/api/v1/owner/") && r.Header.Get("Authorization") != "" {
-				io.WriteString(w, `{"runs":[],"nextCursor":null}`)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
-	trusting := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/api/orders" && r.Header.Get(dispatch.PermitHeader) == "" {
-				w.WriteHeader(http.StatusCreated)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
 	for _, c := range []struct {
 		name, script, step string
+		answered           string // without the check: success, or what stands behind it
 		installation
 	}{
-		{"permit binding", "purchase", "swap the body under a live permit", installation{doors: decide.Doors{PermitBinding: true}}},
-		{"permit state", "purchase", "spend a permit twice", installation{doors: decide.Doors{PermitState: true}}},
-		{"owner guard", "purchase", "list all runs as the owner would", installation{plane: unguarded}},
-		{"store's permit", "purchase", "order at the shop directly", installation{shop: trusting}},
-		{"run status", "purchase", "buy again after completion", installation{doors: decide.Doors{Ready: true}}},
-		{"arguments", "overreach", "report an altered quantity", installation{doors: decide.Doors{Checks: []int64{8}}}},
+		{"permit binding", "purchase", "swap the body under a live permit", "200", installation{doors: decide.Doors{PermitBinding: true}}},
+		{"permit state", "purchase", "spend a permit twice", "409 RUN_NOT_READY", installation{doors: decide.Doors{PermitState: true}}},
+		{"owner guard", "purchase", "list all runs as the owner would", "200", installation{without: "owner"}},
+		{"store's permit", "purchase", "order at the shop directly", "403 DISPATCH_PERMIT_INVALID", installation{shopWithout: "DISPATCH_PERMIT_REQUIRED"}},
+		{"run status", "purchase", "buy again after completion", "500 INTERNAL", installation{doors: decide.Doors{Ready: true}}},
+		{"arguments", "overreach", "report an altered quantity", "200 RELEVANT", installation{doors: decide.Doors{Checks: []int64{8}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.start(t)
@@ -167,11 +148,11 @@ func TestAgentNeedsEveryCheck(t *testing.T) {
 				t.Errorf("status %d, want %d", status, statusDiffers)
 			}
 			for line := range strings.Lines(out) {
-				if strings.Contains(line, c.step) && strings.Contains(line, "NOT REFUSED") {
+				if strings.Contains(line, c.step) && strings.Contains(line, "NOT REFUSED  "+c.answered+" ") {
 					return
 				}
 			}
-			t.Errorf("no line says that %q was not refused:\n%s", c.step, out)
+			t.Errorf("no line says that %q was not refused but answered with %s:\n%s", c.step, c.answered, out)
 		})
 	}
 }

@@ -114,7 +114,9 @@ func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gatew
 
 // newAPI makes the API with every route.
 func (a *App) newAPI() (*edge.API, error) {
-	api, err := edge.New(edge.Config{Origin: a.origin, Title: channel.Title, Version: channel.Version, Log: a.config.Log, Ready: a.ledger.Ping, Unavailable: passes})
+	api, err := edge.New(edge.Config{
+		Origin: a.origin, Title: channel.Title, Version: channel.Version, Log: a.config.Log, Ready: a.ledger.Ping, Unavailable: passes, Without: a.config.Without,
+	})
 	if err != nil {
 		return nil, err
 	}

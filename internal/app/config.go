@@ -32,8 +32,10 @@ type Config struct {
 	Log            *slog.Logger  // nil: nothing is logged
 	Clock          *ledger.Clock // nil: the system's
 
-	// Doors and the faults are for tests; no flag and no variable reaches them.
+	// Doors, Without and the faults are for tests; no flag and no variable reaches
+	// them.
 	Doors       decide.Doors
+	Without     string // a check of the HTTP API that is left out
 	Fault       func(point string)
 	engineFault func(point string) error // of SQLite
 }

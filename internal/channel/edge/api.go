@@ -34,6 +34,7 @@ type Config struct {
 	// Unavailable recognizes errors of the installation that pass by themselves:
 	// they are 503 LEDGER_UNAVAILABLE, not 500.
 	Unavailable func(error) bool
+	Without     string // a check that only tests leave out, see [API]
 }
 
 // API holds the routes, their guards and the OpenAPI document. Register
@@ -57,6 +58,7 @@ type API struct {
 type check string
 
 const (
+	checkOwner      check = "owner"      // the whole guard of the owner's routes: 401, 403
 	checkRoute      check = "route"      // 404, 405
 	checkNoBody     check = "no body"    // 400: a body where none is taken
 	checkType       check = "type"       // 415
@@ -78,7 +80,7 @@ func New(c Config) (*API, error) {
 		c.Ready = func(context.Context) error { return errors.New("edge: nothing says whether the process is ready") }
 	}
 	setHuma()
-	a := &API{origin: origin, log: c.Log, ready: c.Ready, passes: c.Unavailable, mux: &routes{ServeMux: http.NewServeMux()}, ended: make(chan struct{})}
+	a := &API{origin: origin, log: c.Log, ready: c.Ready, passes: c.Unavailable, without: check(c.Without), mux: &routes{ServeMux: http.NewServeMux()}, ended: make(chan struct{})}
 	config := huma.DefaultConfig(c.Title, c.Version)
 	config.CreateHooks = nil // no $schema member in bodies
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""

@@ -35,6 +35,9 @@ func (a *API) Guard(prefix string, g Guard) {
 	if !strings.HasSuffix(prefix, "/") {
 		panic("edge: the prefix of a guard ends in a slash")
 	}
+	if a.without == checkOwner && prefix == OwnerPrefix {
+		g.Check = func(r *http.Request) (*http.Request, error) { return r, nil } // not the guard of a shorter prefix either
+	}
 	a.guards = append(a.guards, guarded{prefix, g})
 	slices.SortFunc(a.guards, func(x, y guarded) int { return cmp.Compare(len(y.prefix), len(x.prefix)) })
 }
