@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -426,7 +427,8 @@ func TestParseOperation(t *testing.T) {
 	}
 }
 
-// FuzzParseReport: what parses, encoded canonically, parses to the same report.
+// FuzzParseReport: what parses encodes to its own canonical form, so that nothing
+// was dropped, defaulted or read as something else, and parses to the same report.
 func FuzzParseReport(f *testing.F) {
 	good, err := json.Marshal(sample())
 	if err != nil {
@@ -448,6 +450,9 @@ func FuzzParseReport(f *testing.F) {
 		encoded, err := canon.Marshal(r)
 		if err != nil {
 			t.Fatalf("a report that parses does not encode: %v", err)
+		}
+		if canonical, err := canon.Canonical(raw); err != nil || !bytes.Equal(canonical, encoded) {
+			t.Fatalf("a report was read as\n%s\nand says, %v,\n%s", encoded, err, canonical)
 		}
 		again, err := ParseReport(encoded)
 		if err != nil || !reflect.DeepEqual(r, again) {
