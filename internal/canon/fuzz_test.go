@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,9 +102,39 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// FuzzUnmarshal reads strictly: what decodes encodes to the canonical form of
-// what was read, and the plain decoder of the standard library sees the same
-// value.
+// optional can tell an absent member from every value.
+type optional struct {
+	A *string               `json:"a,omitzero"`
+	B *int64                `json:"b,omitzero"`
+	C *[]bool               `json:"c,omitzero"`
+	D *map[string]*optional `json:"d,omitzero"`
+	E json.RawMessage       `json:"e,omitzero"`
+}
+
+// holdsNull reports whether a member of an optional is null, which reads as absent.
+func holdsNull(v map[string]any) bool {
+	for name, member := range v {
+		switch member := member.(type) {
+		case nil:
+			return name != "e"
+		case []any:
+			if name == "c" && slices.Contains(member, nil) {
+				return true
+			}
+		case map[string]any:
+			for _, child := range member {
+				if child, ok := child.(map[string]any); ok && name == "d" && holdsNull(child) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// FuzzUnmarshal reads strictly: what decodes encodes to the canonical form of the
+// text wherever the type can tell what stood there, and the plain decoder of the
+// standard library sees the same value.
 func FuzzUnmarshal(f *testing.F) {
 	seeds(f)
 	type strict struct {
@@ -115,6 +146,7 @@ func FuzzUnmarshal(f *testing.F) {
 	}
 	for _, text := range []string{
 		`{"a":"x","b":1,"c":[true],"d":{"k":{"a":"","b":0,"c":[],"d":{},"e":[]}},"e":{"z":1,"y":2}}`,
+		`{"e":{"z":-0,"y":"\u0041"},"d":{"k":null,"j":{"e":null}},"a":"\u00e9","c":[false]}`, `{"c":[null],"d":null,"b":null}`,
 		`{"a":"x","b":1,"c":[],"d":{},"e":0,"f":1}`, `{"A":"x"}`, `{"b":"1"}`, `{"b":1.0}`, `{"a":null}`, `{"a":"x"} {}`,
 	} {
 		f.Add([]byte(text))
@@ -134,6 +166,17 @@ func FuzzUnmarshal(f *testing.F) {
 		if err := json.Unmarshal(text, &plain); err != nil {
 			t.Fatalf("only we read %q: %v", text, err)
 		}
+		var all optional
+		if err := Unmarshal(text, &all); err != nil {
+			t.Fatalf("%q is read by one type only: %v", text, err)
+		}
+		if !holdsNull(plain) {
+			canonical, err := Canonical(text)
+			encoded, marshalErr := Marshal(all)
+			if err != nil || marshalErr != nil || !bytes.Equal(encoded, canonical) {
+				t.Fatalf("%q was read as %s, %v; canonical form %s, %v", text, encoded, marshalErr, canonical, err)
+			}
+		}
 		encoded, err := Marshal(v)
 		if err != nil {
 			t.Fatalf("what was read from %q does not encode: %v", text, err)
@@ -142,7 +185,7 @@ func FuzzUnmarshal(f *testing.F) {
 			t.Fatal(err)
 		}
 		for name, value := range plain {
-			if value == nil || reflect.DeepEqual(value, named[name]) || name == "d" {
+			if reflect.DeepEqual(value, named[name]) || name == "d" || holdsNull(map[string]any{name: value}) {
 				continue // null leaves the zero value; members of d are optional at every level
 			}
 			t.Fatalf("member %s of %q was read as %v", name, text, named[name])
