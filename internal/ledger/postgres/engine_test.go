@@ -9,9 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"countersign/evidence"
 	"countersign/internal/ledger"
@@ -60,13 +62,18 @@ func revision(t testing.TB, conn *pgx.Conn, key ledger.Key) (n int64) {
 	return n
 }
 
+// patience bounds how long a fact of the server is asked for until it is there.
+const patience = time.Minute
+
 // waiting returns when that many sessions of the database wait for a lock, or
 // when until says so.
 func waiting(t testing.TB, conn *pgx.Conn, want int, until func() bool) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for !until() {
 		var n int
-		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
@@ -251,6 +258,8 @@ func TestFailedStatementHarmsNoNeighbour(t *testing.T) {
 // cutSessions ends every other session of the database and returns when they
 // are gone.
 func cutSessions(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for {
 		var n int
 		if err := conn.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -289,22 +298,68 @@ func TestKilledConnections(t *testing.T) {
 				if r.Outcome != ledger.Stored && r.Outcome != ledger.NotStored || stored != (r.Outcome == ledger.Stored) {
 					t.Fatalf("%v, and stored is %v", r.Err(), stored)
 				}
-				// One commit may meet a session whose end nobody has noticed yet.
-				next := write(runKey(), 0, `{}`)
-				if r := l.Commit(t.Context(), next); r.Outcome == ledger.NotStored {
-					mustStore(t, l, next)
-				} else if r.Outcome != ledger.Stored {
-					t.Fatal(r.Err())
-				}
+				mustStore(t, l, write(runKey(), 0, `{}`))
 			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
 			for alive := false; !alive; {
 				var free bool
-				if err := look.QueryRow(t.Context(), `SELECT pg_try_advisory_xact_lock_shared($1)`, lockKey("holder", l.Holder())).Scan(&free); err != nil {
+				if err := look.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock_shared($1)`, lockKey("holder", l.Holder())).Scan(&free); err != nil {
 					t.Fatal(err)
 				}
 				alive = !free
 			}
 		})
+	}
+}
+
+// The server ends every session of both pools, all of which were in use a moment
+// ago. Each of the next reads and commits succeeds at once: none is handed a dead
+// session. From a pool that does not look, as many fail as it has sessions.
+func TestPoolsOfDeadSessions(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Database(t, Migrate)
+	admin := connect(t, url)
+	l := begin(t, url, Options{})
+	key := runKey()
+	mustStore(t, l, write(key, 0, `{}`))
+	config := l.reads.Config()
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	blind, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blind.Close()
+	for range 5 {
+		for _, pool := range []*pgxpool.Pool{l.writes, l.reads, blind} {
+			fill(t, pool)
+		}
+		if err := cutSessions(t.Context(), admin); err != nil {
+			t.Fatal(err)
+		}
+		for n := range directWriters + spare {
+			if _, _, err := l.Load(t.Context(), key); err != nil {
+				t.Fatalf("read %d: %v", n, err)
+			}
+			mustStore(t, l, write(runKey(), 0, `{}`))
+		}
+		for n := range readers {
+			if _, err := blind.Exec(t.Context(), `SELECT 1`); err == nil {
+				t.Fatalf("control: query %d of a pool that does not look succeeds", n)
+			}
+		}
+	}
+}
+
+// fill opens every session that the pool may have.
+func fill(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	for pool.Stat().AcquiredConns() < pool.Config().MaxConns {
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
 	}
 }
 
@@ -336,10 +391,11 @@ func TestLostAnswerOfARunningStatement(t *testing.T) {
 	}
 }
 
-// The server crashes under load, twice. In the first round it is back at once:
-// lost answers are looked up. In the second it stays down until everybody has
-// been answered, and some are told Unknown. Every Stored is there after the
-// recovery, no NotStored is, and the same opening goes on working.
+// The server crashes under load, twice, each time while a transaction is sent and
+// its answer is then lost. In the first round the server is back at once and lost
+// answers are looked up. In the second it stays down until everybody has been
+// answered, and whoever waits for the lost answer is told Unknown. Every Stored is
+// there after the recovery, no NotStored is, and the same opening goes on working.
 func TestServerCrash(t *testing.T) {
 	server, err := pgtest.Start()
 	if err != nil {
@@ -351,7 +407,16 @@ func TestServerCrash(t *testing.T) {
 		}
 	}()
 	url := server.Database(t, Migrate)
-	l := begin(t, url, Options{})
+	var armed atomic.Bool
+	sent, down := make(chan struct{}), make(chan struct{})
+	l := begin(t, url, Options{Fault: func(point string) error {
+		if point == afterSend && armed.CompareAndSwap(true, false) {
+			sent <- struct{}{}
+			<-down
+			return errors.New("the answer is lost")
+		}
+		return nil
+	}})
 	for _, patient := range []bool{false, true} {
 		type answer struct {
 			key ledger.Key
@@ -388,9 +453,12 @@ func TestServerCrash(t *testing.T) {
 			}
 		}()
 		<-loaded
+		armed.Store(true)
+		<-sent
 		if err := server.StopImmediate(); err != nil {
 			t.Fatal(err)
 		}
+		down <- struct{}{}
 		if patient {
 			<-done
 		}
@@ -410,6 +478,9 @@ func TestServerCrash(t *testing.T) {
 			}
 		}
 		t.Logf("down until all were answered: %v; answers: %v", patient, count)
+		if patient && count[ledger.Unknown] == 0 {
+			t.Error("nobody was told Unknown")
+		}
 		if count[ledger.Stored] < before {
 			t.Errorf("%d commits were stored, want %d", count[ledger.Stored], before)
 		}

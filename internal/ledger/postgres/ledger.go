@@ -177,7 +177,7 @@ func openPool(ctx context.Context, url string, size int32, session map[string]st
 		return nil, fmt.Errorf("postgres: %w", err) // pgx keeps the password out of it
 	}
 	config.MaxConns = size
-	config.AfterConnect = connected
+	config.AfterConnect, config.ShouldPing = connected, mustPing
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
 	for _, settings := range []map[string]string{commonSession, session} {
 		for name, value := range settings {
