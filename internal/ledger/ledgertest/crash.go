@@ -27,8 +27,9 @@ const childVariable = "COUNTERSIGN_LEDGERTEST_CHILD"
 type (
 	childTask struct {
 		Location string
-		Point    string // stops for good here; empty: nowhere
+		Point    string // stops for good here
 		Hit      int    // at this hit of the point, from 1
+		Acked    int    // hits count once so many commits were acknowledged
 		Steps    int    // commits of each worker at most
 	}
 	childLine struct {
@@ -67,13 +68,12 @@ func runChild(b Backend, text string) error {
 		os.Exit(3)
 	}()
 	out := &childOutput{}
-	var hits int
+	var hits, acked int
 	var mu sync.Mutex
-	armed := false
 	fault := func(point string) error {
 		mu.Lock()
 		stop := false
-		if armed && point == task.Point {
+		if acked >= task.Acked && point == task.Point {
 			hits++
 			stop = hits == task.Hit
 		}
@@ -83,6 +83,12 @@ func runChild(b Backend, text string) error {
 			select {}
 		}
 		return nil
+	}
+	ack := func(line childLine) {
+		out.say(line)
+		mu.Lock()
+		defer mu.Unlock()
+		acked++
 	}
 	ctx := context.Background()
 	e, err := b.Open(ctx, task.Location, Options{Fault: fault})
@@ -103,13 +109,10 @@ func runChild(b Backend, text string) error {
 		ids[n] = walks[n].id
 	}
 	out.say(childLine{Key: canon.EncodeBase64(key.Public()), Plans: ids})
-	mu.Lock()
-	armed = true
-	mu.Unlock()
 	var wg sync.WaitGroup
 	errs := make([]error, childWorkers)
 	for n, w := range walks {
-		wg.Go(func() { errs[n] = w.work(ctx, out, task.Steps) })
+		wg.Go(func() { errs[n] = w.work(ctx, ack, task.Steps) })
 	}
 	wg.Wait()
 	return errors.Join(append(errs, e.Close())...)
@@ -117,13 +120,13 @@ func runChild(b Backend, text string) error {
 
 // work commits the plan's Changes, each followed by one that loses, and says
 // which were acknowledged.
-func (w walk) work(ctx context.Context, out *childOutput, steps int) error {
+func (w walk) work(ctx context.Context, ack func(childLine), steps int) error {
 	for range steps {
 		c, r, err := w.step(ctx, w.engine)
 		if err != nil || r.Outcome != ledger.Stored {
 			return errors.Join(err, r.Err())
 		}
-		out.say(childLine{Ack: w.id, Revision: c.Writes[0].Revision + 1})
+		ack(childLine{Ack: w.id, Revision: c.Writes[0].Revision + 1})
 		if r := w.lose(ctx); r.Outcome != ledger.Conflict {
 			return fmt.Errorf("a lost race: %v", r.Outcome)
 		}
@@ -163,12 +166,13 @@ type Child struct {
 	ended bool
 }
 
-// StartChild starts a child on the database. With a point it stops for good at
-// that hit of it and waits to be killed; without one it commits up to steps
-// times with each of its four workers. The child is killed when the test ends.
-func StartChild(t testing.TB, location, point string, hit, steps int) *Child {
+// StartChild starts a child on the database, which commits with four workers.
+// Once so many commits were acknowledged it stops for good at that hit of the
+// point and waits to be killed; one that commits steps times with each worker
+// before ends by itself. The child is killed when the test ends.
+func StartChild(t testing.TB, location, point string, acked, hit, steps int) *Child {
 	t.Helper()
-	task, err := json.Marshal(childTask{location, point, hit, steps})
+	task, err := json.Marshal(childTask{Location: location, Point: point, Hit: hit, Acked: acked, Steps: steps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,14 +221,6 @@ func (c *Child) read() bool {
 	return true
 }
 
-// WaitAcks returns when n commits were acknowledged, or false when the child
-// ended or stopped before.
-func (c *Child) WaitAcks(n int) bool {
-	for c.total < n && c.point == "" && c.read() {
-	}
-	return c.total >= n
-}
-
 // WaitPoint returns when the child stands at its point, or false when it ended
 // without reaching it.
 func (c *Child) WaitPoint() bool {
@@ -259,7 +255,8 @@ func (c *Child) Acked() int { return c.total }
 // Audit compares the database with what the child was told: every acknowledged
 // commit is there, an unacknowledged one is there whole or not at all, at most
 // one of each worker, and every chain verifies. Then it continues every chain,
-// as a restarted process would. Call it after Kill.
+// as a restarted process would. Call it after Kill, and when nothing of the
+// child is under way any more ([Backend.Gone]).
 func (c *Child) Audit(ctx context.Context, e Engine) error {
 	if len(c.plans) != childWorkers {
 		return fmt.Errorf("the child told %d plans: %s", len(c.plans), c.Stderr())
@@ -301,21 +298,26 @@ func publicOnly(public ed25519.PublicKey) ed25519.PrivateKey {
 }
 
 // For every fail point a child is killed with SIGKILL while one of its
-// transactions stands there, at the third hit of the point, with four workers
-// committing. The points are printed; one that is not reached fails.
+// transactions stands there, at the third hit of the point after 20 commits were
+// acknowledged, with four workers committing. The points are printed; one that is
+// not reached fails.
 //
 // SIGKILL shows process death: what was written to the kernel survives it
 // without any flush. It does not show power loss.
 func testKills(t *testing.T, b Backend) {
+	const acked = 20
 	for i, point := range b.Points {
 		t.Run(point, func(t *testing.T) {
 			location := b.Create(t)
-			child := StartChild(t, location, point, 3, 50)
+			child := StartChild(t, location, point, acked, 3, 50)
 			if !child.WaitPoint() {
 				child.Kill()
 				t.Fatalf("%s was not hit: %s", point, child.Stderr())
 			}
 			child.Kill()
+			if b.Gone != nil {
+				b.Gone(t, location)
+			}
 			e, err := b.Open(t.Context(), location, Options{})
 			if err != nil {
 				t.Fatalf("open after the kill: %v", err)
@@ -323,6 +325,9 @@ func testKills(t *testing.T, b Backend) {
 			defer e.Close()
 			if err := child.Audit(t.Context(), e); err != nil {
 				t.Error(err)
+			}
+			if child.Acked() < acked {
+				t.Errorf("%d commits were acknowledged, want %d before the kill", child.Acked(), acked)
 			}
 			t.Logf("fail point %q hit, %d of %d: killed with %d commits acknowledged", point, i+1, len(b.Points), child.Acked())
 		})

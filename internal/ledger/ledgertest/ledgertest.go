@@ -109,6 +109,10 @@ type Backend struct {
 	Create func(t testing.TB) (location string)
 	// Open opens what Create made.
 	Open func(ctx context.Context, location string, o Options) (Engine, error)
+	// Gone returns when no transaction of a process that was killed is under way
+	// any more: a server may still be committing the last one. nil where a process
+	// takes its transactions with it.
+	Gone func(t testing.TB, location string)
 	// Rows counts the rows of every table but the migration record, read behind
 	// the engine's back while it is open.
 	Rows func(t testing.TB, location string) map[string]int64

@@ -25,7 +25,22 @@ var backend = ledgertest.Backend{
 		}
 		return l, nil
 	},
+	Gone: gone,
 	Rows: rows,
+}
+
+// gone returns when the database has no session of the ledger's.
+func gone(t testing.TB, url string) {
+	t.Helper()
+	conn := connect(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for left := 1; left > 0; {
+		if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'countersign'`).Scan(&left); err != nil {
+			t.Fatalf("sessions of a killed process, %d at last: %v", left, err)
+		}
+	}
 }
 
 func rows(t testing.TB, url string) map[string]int64 {
