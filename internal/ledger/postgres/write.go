@@ -165,26 +165,16 @@ func (l *Ledger) send(ctx context.Context, c *pgx.Conn, group []*job) ([]ledger.
 			return nil, errors.Join(err, answer.Close())
 		}
 	}
-	results := make([]ledger.Result, len(group))
-	for i := range results {
-		results[i].Outcome = ledger.Stored
-	}
 	rows, err := answer.Query()
 	if err != nil {
 		return nil, errors.Join(err, answer.Close())
 	}
-	var change, rank, number int
-	_, err = pgx.ForEachRow(rows, []any{&change, &rank, &number}, func() error {
-		if results[change].Outcome == ledger.Stored { // the lowest rank comes first
-			results[change] = statement.Refusal(group[change].change, rank, number)
-		}
-		return nil
-	})
+	failed, err := pgx.CollectRows(rows, pgx.RowToStructByPos[statement.Failed])
 	// The server commits at the end of the batch; Close reads that answer.
 	if err := errors.Join(err, answer.Close()); err != nil {
 		return nil, err
 	}
-	return results, l.fault(afterCommit)
+	return statement.Results(changes, failed), l.fault(afterCommit)
 }
 
 // queueLocks queues the locks that must be held before the statement's snapshot

@@ -16,8 +16,11 @@
 // of a group must not share a subject that one of them writes, an idempotency
 // key, a permit or a credential, or both would win.
 //
-// "change NOT IN (SELECT change FROM bad)" is evaluated through a hash table
-// built once, so that the joins stay by key.
+// A Change that is alone, as most are with few callers, gets a leaner statement
+// of the same parts: what a statement of one row costs the server is setting up
+// its plan, not the row. Its one-row inputs are written out instead of unnested,
+// and bad is asked for a row instead of for a number. No part sorts: the caller
+// finds the lowest rank.
 package statement
 
 import (
@@ -25,7 +28,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,27 +49,45 @@ func rank(which ledger.Which) int { return slices.Index(ranks, which) }
 // that was read and found: a fault of the caller that only the row can show.
 var outOfSequence = len(ranks)
 
-// Refusal is the answer of a Change for its first row.
-func Refusal(c *ledger.Change, rank, number int) ledger.Result {
-	if rank == outOfSequence {
-		w := &c.Writes[number]
+// Failed is a row of the answer: a guard of a Change that did not hold.
+type Failed struct{ Change, Rank, Number int }
+
+// Results says what became of each Change of the group that was compiled: of
+// the guards that failed the lowest answers, and without one it is stored. The
+// order of failed is of no account and may be changed.
+func Results(group []*ledger.Change, failed []Failed) []ledger.Result {
+	slices.SortFunc(failed, func(a, b Failed) int { return cmp.Or(a.Rank-b.Rank, a.Number-b.Number) })
+	results := make([]ledger.Result, len(group))
+	for i := range results {
+		results[i].Outcome = ledger.Stored
+	}
+	for _, f := range failed {
+		if r := &results[f.Change]; r.Outcome == ledger.Stored {
+			*r = refusal(group[f.Change], f)
+		}
+	}
+	return results
+}
+
+func refusal(c *ledger.Change, f Failed) ledger.Result {
+	if f.Rank == outOfSequence {
+		w := &c.Writes[f.Number]
 		return ledger.Result{Outcome: ledger.NotStored, Cause: fmt.Errorf("%w: sequence %d does not follow the head of %s",
 			ledger.ErrInvalid, w.Events[0].Sequence, w.Key)}
 	}
-	r := ledger.Result{Outcome: ledger.Conflict, Which: ranks[rank]}
+	r := ledger.Result{Outcome: ledger.Conflict, Which: ranks[f.Rank]}
 	switch r.Which {
 	case ledger.OnSubject:
-		r.On = c.Writes[number].Key
+		r.On = c.Writes[f.Number].Key
 	case ledger.OnGuard:
-		r.On = c.Guards[number].Key
+		r.On = c.Guards[f.Number].Key
 	}
 	return r
 }
 
-const notBad = `change NOT IN (SELECT change FROM bad)`
-
 // statement is a statement under construction.
 type statement struct {
+	alone  bool     // the group has one Change
 	guards []string // CTEs before bad
 	bad    []string // SELECTs of bad
 	writes []string // CTEs behind bad
@@ -74,7 +97,11 @@ type statement struct {
 
 // input turns arrays of equal length into rows named alias. A column is written
 // as "name type". Text compares by bytes.
+//
+// The one row of a Change that is alone is written out. Groups always take
+// arrays, so that their sizes do not multiply the statements to prepare.
 func (s *statement) input(alias string, columns []string, arrays ...any) string {
+	row := s.alone && reflect.ValueOf(arrays[0]).Len() == 1
 	var args, names strings.Builder
 	for i, column := range columns {
 		name, kind, _ := strings.Cut(column, " ")
@@ -82,14 +109,33 @@ func (s *statement) input(alias string, columns []string, arrays ...any) string 
 			args.WriteString(", ")
 			names.WriteString(", ")
 		}
-		s.args = append(s.args, arrays[i])
-		fmt.Fprintf(&args, "$%d::%s[]", len(s.args), kind)
-		if kind == "text" {
+		names.WriteString(name)
+		value := arrays[i]
+		if row {
+			value = reflect.ValueOf(value).Index(0).Interface()
+		} else {
+			kind += "[]"
+		}
+		s.args = append(s.args, value)
+		args.WriteString("$" + strconv.Itoa(len(s.args)) + "::" + kind)
+		if strings.HasPrefix(kind, "text") {
 			args.WriteString(` COLLATE "C"`)
 		}
-		names.WriteString(name)
+	}
+	if row {
+		return "(VALUES (" + args.String() + ")) AS " + alias + " (" + names.String() + ")"
 	}
 	return "unnest(" + args.String() + ") AS " + alias + " (" + names.String() + ")"
+}
+
+// good is the condition that the Change whose number is in column may be stored.
+// Among several it is evaluated through a hash table built once, so that the
+// joins stay by key.
+func (s *statement) good(column string) string {
+	if s.alone {
+		return "NOT EXISTS (SELECT FROM bad)"
+	}
+	return column + " NOT IN (SELECT change FROM bad)"
 }
 
 func (s *statement) refuse(which ledger.Which, number, from string) {
@@ -102,10 +148,9 @@ func (s *statement) fail(rank int, number, from string) {
 
 // Compile makes the statement of a group. The Changes are valid
 // ([ledger.Change.Validate]); offset is what the ledger's clock adds to the
-// server's. Every row of the answer is change, rank and number, ordered, for
-// [Refusal]; a Change without a row is stored.
+// server's. Every row of the answer is a [Failed], in no order, for [Results].
 func Compile(group []*ledger.Change, offset time.Duration) (sql string, args []any) {
-	var s statement
+	s := statement{alone: len(group) == 1}
 	s.subjects(group)
 	s.readGuards(group)
 	s.limits(group, offset)
@@ -123,7 +168,7 @@ func Compile(group []*ledger.Change, offset time.Duration) (sql string, args []a
 	}
 	parts := append(s.guards, "bad (change, rank, number) AS MATERIALIZED (\n"+strings.Join(s.bad, "\nUNION ALL ")+")")
 	parts = append(parts, s.writes...)
-	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT change, rank, number FROM bad ORDER BY change, rank, number", s.args
+	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT change, rank, number FROM bad", s.args
 }
 
 // place is a Write or Guard with its numbers.
@@ -189,14 +234,14 @@ UPDATE subjects s SET revision = w.revision + 1, state = w.state, attributes = w
   head = CASE WHEN w.last > 0 THEN w.new_head ELSE s.head END,
   updated = CASE WHEN w.last > 0 THEN w.updated ELSE s.updated END
 FROM held w
-WHERE s.workspace = w.workspace AND s.kind = w.kind AND s.id = w.id AND w.revision > 0 AND w.`+notBad+`)`)
+WHERE s.workspace = w.workspace AND s.kind = w.kind AND s.id = w.id AND w.revision > 0 AND `+s.good("w.change")+`)`)
 	}
 	if creates {
 		s.writes = append(s.writes, `created AS (
 INSERT INTO subjects (workspace, kind, id, revision, sequence, head, state, attributes, due, updated)
 SELECT workspace, kind, id, 1, last, CASE WHEN last > 0 THEN new_head ELSE head END, state, attributes,
   nullif(due, -1), nullif(updated, -1)
-FROM held WHERE revision = 0 AND `+notBad+`)`)
+FROM held WHERE revision = 0 AND `+s.good("change")+`)`)
 	}
 }
 
@@ -323,7 +368,7 @@ func (s *statement) records(group []*ledger.Change) {
 WHERE o.workspace = r.workspace AND o.principal = r.principal AND o.key = r.key)`)
 	s.writes = append(s.writes, `recorded AS (
 INSERT INTO idempotency (workspace, principal, key, fingerprint, subject_kind, subject_id, object, sequence)
-SELECT workspace, principal, key, fingerprint, kind, id, object, sequence FROM records WHERE `+notBad+`)`)
+SELECT workspace, principal, key, fingerprint, kind, id, object, sequence FROM records WHERE `+s.good("change")+`)`)
 }
 
 func (s *statement) fates(group []*ledger.Change) {
@@ -346,7 +391,7 @@ func (s *statement) fates(group []*ledger.Change) {
 WHERE o.workspace = f.workspace AND o.permit = f.permit)`)
 	s.writes = append(s.writes, `spent AS (
 INSERT INTO spent_permits (workspace, permit, subject_kind, subject_id, fate, cause, execution)
-SELECT workspace, permit, kind, id, fate, cause, execution FROM fates WHERE `+notBad+`)`)
+SELECT workspace, permit, kind, id, fate, cause, execution FROM fates WHERE `+s.good("change")+`)`)
 }
 
 func (s *statement) credentials(group []*ledger.Change) {
@@ -371,12 +416,12 @@ func (s *statement) credentials(group []*ledger.Change) {
 WHERE o.workspace = k.workspace AND o.hash = k.hash)`)
 		s.writes = append(s.writes, `credited AS (
 INSERT INTO credentials (workspace, hash, kind, subject, generation, origin, expires)
-SELECT workspace, hash, kind, subject, generation, origin, expires FROM issued WHERE `+notBad+`)`)
+SELECT workspace, hash, kind, subject, generation, origin, expires FROM issued WHERE `+s.good("change")+`)`)
 	}
 	if len(revoked) > 0 {
 		s.writes = append(s.writes, `revoked AS (
 DELETE FROM credentials o USING `+s.input("r", []string{"change int4", "workspace text", "hash text"}, revokedBy, revokedIn, revoked)+`
-WHERE o.workspace = r.workspace AND o.hash = r.hash AND r.`+notBad+`)`)
+WHERE o.workspace = r.workspace AND o.hash = r.hash AND `+s.good("r.change")+`)`)
 	}
 }
 
@@ -408,7 +453,7 @@ FROM `+s.input("e", []string{
 		"change int4", "workspace text", "kind text", "subject text", "sequence int8", "id text", "type text", "data bytea",
 		"timestamp text", "previous_hash text", "hash text", "signature text", "key_id text",
 	}, change, workspace, kind, subject, sequence, id, types, data, timestamp, previous, hash, signature, keyID)+`
-WHERE `+notBad+`)`)
+WHERE `+s.good("change")+`)`)
 }
 
 // attributes replaces those of a subject when their digest differs.
@@ -435,7 +480,7 @@ func (s *statement) attributes(group []*ledger.Change) {
 		s.writes = append(s.writes, `ungiven AS (
 DELETE FROM attributes a USING held w
 WHERE a.workspace = w.workspace AND a.kind = w.kind AND a.id = w.id
-  AND w.revision > 0 AND w.attributes <> w.old_attributes AND w.`+notBad+gone+`)`)
+  AND w.revision > 0 AND w.attributes <> w.old_attributes AND `+s.good("w.change")+gone+`)`)
 	}
 	if len(item) == 0 {
 		return
@@ -487,7 +532,7 @@ SELECT workspace, kind, subject, commitment, salt, text
 FROM `+s.input("t", []string{
 		"change int4", "workspace text", "kind text", "subject text", "commitment text", "salt bytea", "text bytea",
 	}, change, workspace, kind, subject, commitment, salt, text)+`
-WHERE `+notBad+` ON CONFLICT DO NOTHING)`)
+WHERE `+s.good("change")+` ON CONFLICT DO NOTHING)`)
 }
 
 func (s *statement) sealed(group []*ledger.Change) {
@@ -515,13 +560,13 @@ SELECT workspace, kind, subject, name, bytes
 FROM `+s.input("v", []string{
 			"change int4", "workspace text", "kind text", "subject text", "name text", "bytes bytea",
 		}, change, workspace, kind, subject, name, bytes)+`
-WHERE `+notBad+` ON CONFLICT (workspace, kind, subject, name) DO UPDATE SET bytes = excluded.bytes)`)
+WHERE `+s.good("change")+` ON CONFLICT (workspace, kind, subject, name) DO UPDATE SET bytes = excluded.bytes)`)
 	}
 	if len(gone) > 0 {
 		s.writes = append(s.writes, `unsealed AS (
 DELETE FROM sealed o USING `+s.input("v", []string{
 			"change int4", "workspace text", "kind text", "subject text", "name text",
 		}, goneBy, goneIn, goneKind, goneOf, gone)+`
-WHERE o.workspace = v.workspace AND o.kind = v.kind AND o.subject = v.subject AND o.name = v.name AND v.`+notBad+`)`)
+WHERE o.workspace = v.workspace AND o.kind = v.kind AND o.subject = v.subject AND o.name = v.name AND `+s.good("v.change")+`)`)
 	}
 }
