@@ -45,6 +45,7 @@ type house struct {
 	keys     *keys.Keys
 	clock    *ledger.Clock
 	ledger   *sqlite.Ledger
+	gateway  *gateway.Gateway
 	api      *edge.API
 	store    string // its origin
 	storeKey dispatch.TrustedKey
@@ -55,6 +56,7 @@ type house struct {
 type config struct {
 	noStore   bool
 	heartbeat time.Duration
+	maxList   int              // bytes of a list; 0: the product's
 	now       func() time.Time // nil: the system's clock
 }
 
@@ -90,19 +92,37 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 	if !c.noStore {
 		g.Store = h.openStore(dir)
 	}
-	h.api, err = edge.New(edge.Config{
-		Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
-	})
-	must(t, err)
-	public := evidence.Keys{{Public: h.keys.Evidence().Public()}}
-	channel.Routes(h.api, owner.Config{
-		Gateway: gateway.New(g), Owners: identity.NewOwners(l, ledger.DefaultWorkspace, h.secret), Keys: public, Specification: api.Protocol,
-		Status: testStatus, Heartbeat: c.heartbeat,
-	})
-	h.serve(listener)
+	h.gateway = gateway.New(g)
+	h.answer(listener, c)
 	h.client = &http.Client{Transport: &contract{t: t, next: &http.Transport{}}}
 	h.cookie = h.signIn()
 	return h
+}
+
+// answer makes the API and serves it at a listener.
+func (h *house) answer(l net.Listener, c config) {
+	h.t.Helper()
+	var err error
+	h.api, err = edge.New(edge.Config{
+		Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
+	})
+	must(h.t, err)
+	channel.Routes(h.api, owner.Config{
+		Gateway: h.gateway, Owners: identity.NewOwners(h.ledger, ledger.DefaultWorkspace, h.secret), Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
+		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList,
+	})
+	h.serve(l)
+}
+
+// beside is another API over the same ledger.
+func (h *house) beside(c config) *house {
+	h.t.Helper()
+	listener, err := net.Listen("tcp", "localhost:0")
+	must(h.t, err)
+	other := *h
+	other.origin = fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
+	other.answer(listener, c)
+	return &other
 }
 
 // testStatus stands for what package app says.

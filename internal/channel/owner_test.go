@@ -12,6 +12,7 @@ import (
 
 	"countersign/api"
 	"countersign/evidence"
+	"countersign/internal/channel/owner"
 )
 
 const minute = time.Minute
@@ -240,6 +241,87 @@ func TestList(t *testing.T) {
 		if !strings.Contains(a.text("detail")+string(mustJSON(a.members()["errors"])), "query."+parameter) {
 			t.Errorf("%s: the answer does not name the parameter\n%s", query, a.body)
 		}
+	}
+}
+
+// listed follows the cursors of a list and returns the size of each run's view, in
+// bytes, page by page.
+func (h *house) listed() (pages [][]int, ids []string) {
+	h.t.Helper()
+	for cursor := ""; ; {
+		a := h.owner("GET", "/runs"+cursor, nil)
+		a.is(h.t, "list", 200, "")
+		var list struct{ Runs []json.RawMessage }
+		must(h.t, json.Unmarshal(a.body, &list))
+		sizes := []int{}
+		for _, v := range list.Runs {
+			var run struct{ RunID string }
+			must(h.t, json.Unmarshal(v, &run))
+			sizes, ids = append(sizes, len(v)), append(ids, run.RunID)
+		}
+		pages = append(pages, sizes)
+		if a.members()["nextCursor"] == nil {
+			return pages, ids
+		}
+		cursor = "?cursor=" + a.text("nextCursor")
+	}
+}
+
+// The runs of one answer have at most 8 MB together, exactly that many bytes
+// included. A run that is larger stands alone. The cursors lead through all runs
+// once, whatever the bound.
+func TestListBytes(t *testing.T) {
+	t.Parallel()
+	if owner.MaxList != 8<<20 {
+		t.Errorf("a list has up to %d bytes, want 8 MB", owner.MaxList)
+	}
+	h := newHouse(t)
+	for _, n := range []int{10, 700, 2000, 1, 300} {
+		body := createBody("local")
+		body["instruction"] = strings.Repeat("x", n)
+		h.owner("POST", "/runs", body).is(t, "create", 201, "")
+	}
+	whole, newest := h.listed()
+	if len(whole) != 1 || len(whole[0]) != 5 {
+		t.Fatalf("pages %v, want one of five", whole)
+	}
+	sizes := whole[0]
+	sum := func(n int) (bytes int) {
+		for _, s := range sizes[:n] {
+			bytes += s
+		}
+		return bytes
+	}
+	first := func(bound int) int {
+		t.Helper()
+		pages, ids := h.beside(config{maxList: bound}).listed()
+		if !slices.Equal(ids, newest) {
+			t.Errorf("a bound of %d: the cursors lead to %v, want %v", bound, ids, newest)
+		}
+		for _, page := range pages {
+			bytes := 0
+			for _, s := range page {
+				bytes += s
+			}
+			if len(page) == 0 || bytes > bound && len(page) > 1 {
+				t.Errorf("a bound of %d: a page of %v", bound, page)
+			}
+		}
+		return len(pages[0])
+	}
+	for n := 2; n <= 5; n++ {
+		for off, want := range map[int]int{-1: n - 1, 0: n, 1: n} {
+			if got := first(sum(n) + off); got != want {
+				t.Errorf("%d bytes fit into %d%+d: the first page has %d runs, want %d", sum(n), sum(n), off, got, want)
+			}
+		}
+	}
+	if got := first(1); got != 1 {
+		t.Errorf("a bound of one byte: the first page has %d runs, want 1", got)
+	}
+	// Negative control: with the product's bound nothing is cut.
+	if pages, _ := h.beside(config{}).listed(); len(pages) != 1 {
+		t.Errorf("control: %d pages", len(pages))
 	}
 }
 

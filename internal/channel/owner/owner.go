@@ -28,6 +28,7 @@ type Config struct {
 	Specification []byte        // api/protocol.md
 	Status        Status
 	Heartbeat     time.Duration // of streams; 0 means 15 s, only tests set it
+	MaxList       int           // bytes; 0 means MaxList, only tests set it
 }
 
 // Register adds the routes and their guard.

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -74,8 +75,8 @@ type listOutput struct {
 	}
 }
 
-// maxList bounds the runs of one answer, in bytes. A single view is always shown.
-const maxList = 8 << 20
+// MaxList bounds the runs of one answer, in bytes. A single view is always shown.
+const MaxList = 8 << 20
 
 func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	if in.Cursor != "" && !authority.IsID(in.Cursor) {
@@ -95,7 +96,7 @@ func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
 		}
 		for _, v := range views {
 			view := newRunView(v)
-			if size += view.size(); len(out.Body.Runs) == in.Limit || len(out.Body.Runs) > 0 && size > maxList {
+			if size += view.size(); len(out.Body.Runs) == in.Limit || len(out.Body.Runs) > 0 && size > cmp.Or(o.MaxList, MaxList) {
 				out.Body.NextCursor = &before
 				return out, nil
 			}
