@@ -36,6 +36,9 @@ var (
 	ErrExists = errors.New("keys: the folder is initialized already")
 	// ErrNotInitialized is returned by Load for a folder that is absent or empty.
 	ErrNotInitialized = errors.New("keys: the folder is not initialized; run countersign init")
+	// ErrOtherContent is in the *[PartialError] about a folder that holds something
+	// and nothing of an installation.
+	ErrOtherContent = errors.New("keys: the folder is not empty and holds no installation")
 )
 
 // PartialError reports a folder that holds something but not everything, as
@@ -48,8 +51,22 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("keys: %s is incomplete: it has %s and lacks %s",
+	if e.Unwrap() != nil {
+		return fmt.Sprintf("keys: %s is not empty and holds no installation; give a new folder to init, and the one that init made to all else", e.Dir)
+	}
+	return fmt.Sprintf("keys: %s is incomplete: it has %s and lacks %s; restore what is missing from a backup, or give init a new folder",
 		e.Dir, strings.Join(e.Present, ", "), strings.Join(e.Missing, ", "))
+}
+
+// Unwrap returns [ErrOtherContent] when nothing in the folder is an installation's.
+func (e *PartialError) Unwrap() error {
+	ours := func(name string) bool {
+		return name == secretFile || name == keysFolder || name == building || strings.HasPrefix(name, "countersign.db")
+	}
+	if slices.ContainsFunc(e.Present, ours) {
+		return nil
+	}
+	return ErrOtherContent
 }
 
 // PermissionError reports a secret that group or others can reach.
@@ -82,8 +99,10 @@ func Init(dir string) error {
 	}
 	// Mkdir fails when it exists: of two inits at once one gets past this line.
 	at := filepath.Join(dir, building)
-	if err := os.Mkdir(at, 0o700); err != nil {
+	if err := os.Mkdir(at, 0o700); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("keys: another init is at work: %w", err)
+	} else if err != nil {
+		return fmt.Errorf("keys: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return fmt.Errorf("keys: %w", err)
@@ -98,6 +117,20 @@ func Init(dir string) error {
 		return fmt.Errorf("keys: %w", err)
 	}
 	return errors.Join(syncDir(dir), syncDir(filepath.Dir(filepath.Clean(dir))))
+}
+
+// Remove takes back what [Init] has just made in dir, for a caller whose next step
+// failed before anything was signed or sealed. The folder goes too when nothing
+// else is in it.
+func Remove(dir string) error {
+	errs := []error{os.RemoveAll(filepath.Join(dir, keysFolder)), os.Remove(filepath.Join(dir, secretFile))}
+	if present, _, err := survey(dir); err == nil && len(present) == 0 {
+		errs = append(errs, os.RemoveAll(dir))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	return nil
 }
 
 func writeKeys(at string) error {
