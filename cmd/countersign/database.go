@@ -25,3 +25,12 @@ func (d database) url() (string, error) {
 	}
 	return d.Database, nil
 }
+
+// flag is the flag as it stands in another command line for the same ledger: none
+// when the variable names it, which may hold a password.
+func (d database) flag() string {
+	if d.Database == "" || d.Database == os.Getenv("COUNTERSIGN_DATABASE") {
+		return ""
+	}
+	return " --database " + d.Database
+}

@@ -17,9 +17,10 @@ type initCommand struct {
 
 func (initCommand) Help() string {
 	return `Creates the folder (0700) with owner.secret and keys/ (0600), and the ledger: countersign.db in the
-folder, or the schema in a PostgreSQL database. Replicas share one copy of the folder.
+folder, or the schema in a PostgreSQL database that is empty. Replicas share one copy of the folder.
 
-A folder that is initialized already is left alone and ends with status 3.`
+A folder that is initialized already, one that holds something else, and a database of another
+installation are left alone, and the status is 3.`
 }
 
 func (c *initCommand) Run(ctx context.Context, s streams) error {
@@ -29,10 +30,13 @@ func (c *initCommand) Run(ctx context.Context, s streams) error {
 	}
 	err = app.Init(ctx, c.Dir, url)
 	if errors.Is(err, keys.ErrExists) {
-		return fmt.Errorf("%s is initialized already and was left alone; run `countersign serve --dir %s`", c.Dir, c.Dir)
+		return fmt.Errorf("%s is initialized already and was left alone; run `countersign serve --dir %s%s`", c.Dir, c.Dir, c.flag())
+	}
+	if errors.Is(err, app.ErrForeign) {
+		return errors.New("the database belongs to another installation; give an empty one. Nothing was created")
 	}
 	if err != nil {
-		return err
+		return mend(err, c.Dir, c.database)
 	}
 	ledger := filepath.Join(c.Dir, "countersign.db")
 	if url != "" {
@@ -43,7 +47,7 @@ func (c *initCommand) Run(ctx context.Context, s streams) error {
   keys/              private keys; whoever has them is the control plane
   keys/evidence.pub  the public key; give it to whoever verifies
   ledger             %s
-Next: countersign serve --dir %s
-`, c.Dir, ledger, c.Dir)
+Next: countersign serve --dir %s%s
+`, c.Dir, ledger, c.Dir, c.flag())
 	return err
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"countersign/internal/app"
 )
@@ -16,8 +13,11 @@ type migrateCommand struct {
 }
 
 func (migrateCommand) Help() string {
-	return `Brings the ledger up to date with this program. Stop every server first and take a backup: migrations
-only go forward. Nothing pending is no error.`
+	return `Brings the ledger up to date with this program and prints each migration that it applied. Stop every
+server first and take a backup: migrations only go forward. Nothing pending is no error.
+
+The ledger must be the one that was made with the keys of the folder: a database that holds none, or another
+installation's, is left alone, and the status is 3.`
 }
 
 func (c *migrateCommand) Run(ctx context.Context, s streams) error {
@@ -25,11 +25,15 @@ func (c *migrateCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is not there; run `countersign init --dir %s`", c.Dir, c.Dir)
+	applied, err := app.Migrate(ctx, c.Dir, url)
+	for _, name := range applied {
+		fmt.Fprintln(s.out, "applied", name)
 	}
-	if err := app.Migrate(ctx, c.Dir, url); err != nil {
-		return err
+	if err != nil {
+		return mend(err, c.Dir, c.database)
+	}
+	if len(applied) == 0 {
+		fmt.Fprintln(s.out, "nothing to apply")
 	}
 	_, err = fmt.Fprintln(s.out, "The ledger is up to date.")
 	return err

@@ -42,7 +42,7 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	app.SetCollector()
 	a, err := app.Open(ctx, config)
 	if err != nil {
-		return err
+		return mend(err, c.Dir, c.database)
 	}
 	c.announce(a, s.err)
 	return errors.Join(a.Serve(ctx), a.Close())

@@ -37,23 +37,24 @@ func (c *storeCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Create {
-		if err := store.Create(c.Dir); err != nil && !errors.Is(err, store.ErrExists) {
-			return err
-		}
-	}
+	// The address first: what cannot be served is not created either.
 	listener, origin, err := app.Listen(c.Addr, c.Origin, "http")
 	if err != nil {
-		return err
+		return mend(err, c.Dir, database{})
 	}
 	defer listener.Close()
+	if c.Create {
+		if err := store.Create(c.Dir); err != nil && !errors.Is(err, store.ErrExists) {
+			return mend(err, c.Dir, database{})
+		}
+	}
 	log := slog.New(slog.NewTextHandler(s.err, nil))
 	shop, err := store.Open(c.Dir, store.Options{Origin: origin, Trust: trust, TrustFile: c.Trust, Log: log})
 	if errors.Is(err, store.ErrNotCreated) {
 		return fmt.Errorf("%w; add --create", err)
 	}
 	if err != nil {
-		return err
+		return mend(err, c.Dir, database{})
 	}
 	defer shop.Close()
 	server := &http.Server{

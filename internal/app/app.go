@@ -69,11 +69,21 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if err := c.apart(a.origin); err != nil {
 		return nil, err
 	}
+	if c.Database != "" {
+		// Opening would take a database that nobody has initialized for ours.
+		r, err := inspect(ctx, c.Dir, c.Database)
+		if err == nil && len(r.fingerprints) == 0 {
+			err = ErrNoLedger
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if err := a.openMeasured(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.ledger.CheckInstallation(ctx, a.keys.Fingerprints()); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; give --dir the folder that the ledger was made with", err)
 	}
 	a.status = status(a.engine, c.Store != nil)
 	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {

@@ -66,9 +66,9 @@ func (c *Config) checkTLS() error {
 // given one, or where it listens. It refuses what other machines can reach
 // unless the origin is https. scheme is that of an origin that is not given.
 func Listen(addr, origin, scheme string) (net.Listener, string, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, "", refuse("--addr: want HOST:PORT, such as localhost:8420")
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || !isPort(port) {
+		return nil, "", refuse("--addr: want HOST:PORT, such as localhost:8420, with a port from 0 to 65535")
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -87,6 +87,11 @@ func Listen(addr, origin, scheme string) (net.Listener, string, error) {
 		return l, origin, nil
 	}
 	return nil, "", errors.Join(err, l.Close())
+}
+
+func isPort(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return err == nil
 }
 
 // originOf spells an origin without the scheme's default port, as browsers do.

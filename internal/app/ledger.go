@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"countersign/internal/keys"
@@ -33,12 +31,14 @@ type engine interface {
 func databaseFile(dir string) string { return filepath.Join(dir, "countersign.db") }
 
 // Init creates the folder dir with new keys and a new owner secret, and the
-// ledger: SQLite in dir, or the schema in the PostgreSQL database at url. The
-// ledger is bound to the keys. It is keys.ErrExists when dir is initialized.
+// ledger: SQLite in dir, or the schema in the PostgreSQL database at url, which
+// has to be empty ([ErrForeign] when it is another installation's). The ledger is
+// bound to the keys. It is keys.ErrExists when dir is initialized. A database that
+// is not there or not empty leaves no folder behind.
 func Init(ctx context.Context, dir, url string) error {
 	if _, err := keys.Load(dir); url != "" && errors.Is(err, keys.ErrNotInitialized) {
-		// The server first: it is what may not be there.
-		if err := postgres.Migrate(ctx, url); err != nil {
+		// The database first: it is what may not be there, or not be ours.
+		if err := prepare(ctx, url); err != nil {
 			return err
 		}
 	}
@@ -52,13 +52,29 @@ func Init(ctx context.Context, dir, url string) error {
 	if err == nil {
 		err = bind(ctx, dir, url)
 	}
+	if errors.Is(err, ErrForeign) {
+		return errors.Join(err, keys.Remove(dir))
+	}
 	if err != nil {
 		return fmt.Errorf("the keys in %s are there, the ledger is not; remove the folder and try again: %w", dir, err)
 	}
 	return nil
 }
 
-// bind notes in the ledger whose keys it belongs to.
+// prepare brings the schema into an empty database.
+func prepare(ctx context.Context, url string) error {
+	r, err := inspect(ctx, "", url)
+	if err != nil {
+		return err
+	}
+	if len(r.fingerprints) > 0 {
+		return ErrForeign
+	}
+	return postgres.Migrate(ctx, url)
+}
+
+// bind notes in the ledger whose keys it belongs to. Of several Inits at once that
+// were given one database the first has it; for the others it is ErrForeign.
 func bind(ctx context.Context, dir, url string) error {
 	k, err := keys.Load(dir)
 	if err != nil {
@@ -68,16 +84,13 @@ func bind(ctx context.Context, dir, url string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.CheckInstallation(ctx, k.Fingerprints()), l.Close())
-}
-
-// Migrate applies pending migrations to the ledger of the folder dir, or to the
-// PostgreSQL database at url. Nothing pending is no error.
-func Migrate(ctx context.Context, dir, url string) error {
-	if url != "" {
-		return postgres.Migrate(ctx, url)
+	if err := errors.Join(l.CheckInstallation(ctx, k.Fingerprints()), l.Close()); err != nil {
+		if r, again := inspect(ctx, dir, url); again == nil && errors.Is(r.belongs(k, url), ErrForeign) {
+			return ErrForeign
+		}
+		return err
 	}
-	return sqlite.Migrate(ctx, databaseFile(dir))
+	return nil
 }
 
 // openLedger opens the engine. failed is closed when it cannot go on; nil when
@@ -93,8 +106,8 @@ func openLedger(ctx context.Context, c Config, afterCommit func()) (l engine, fa
 		}
 		return p, nil, nil
 	}
-	if _, err := os.Stat(databaseFile(c.Dir)); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%s is not there: give --database when the ledger is on PostgreSQL, else restore the file", databaseFile(c.Dir))
+	if err := present(c.Dir); err != nil {
+		return nil, nil, err
 	}
 	s, err := sqlite.Open(ctx, databaseFile(c.Dir), sqlite.Options{Clock: c.Clock, AfterCommit: afterCommit, Fault: c.engineFault})
 	if err != nil {

@@ -112,9 +112,9 @@ func buildInfo(engine string) prometheus.Collector {
 // what is shown needs no credential, so nobody should open it to a network by
 // leaving something out.
 func listenMetrics(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil || host == "" {
-		return nil, refuse("--metrics-addr: want HOST:PORT, such as localhost:9420; for every address say 0.0.0.0 or [::]")
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || !isPort(port) {
+		return nil, refuse("--metrics-addr: want HOST:PORT, such as localhost:9420, with a port from 0 to 65535; for every address say 0.0.0.0 or [::]")
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"countersign/internal/app"
+	"countersign/internal/keys"
+	"countersign/internal/ledger"
+	"countersign/internal/ledger/sqlite"
+	"countersign/store"
+)
+
+// mend adds to an error of something that is not ready what makes it ready. dir and
+// d are what the command was given; the commands that it names have them too.
+func mend(err error, dir string, d database) error {
+	advise := func(format string, args ...any) error {
+		return fmt.Errorf("%w; %s", err, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, keys.ErrNotInitialized):
+		return fmt.Errorf("%s holds no installation; give --dir the folder that `countersign init` made, or make one: `countersign init --dir %s%s`", dir, dir, d.flag())
+	case errors.Is(err, app.ErrNoLedger):
+		return advise("is its name mistyped? A new installation is made by `countersign init --dir NEW%s`", d.flag())
+	case errors.Is(err, app.ErrForeign):
+		return advise("give --dir the folder that it was made with, or --database another database")
+	case errors.Is(err, ledger.ErrPending):
+		return advise("that is `countersign migrate --dir %s%s`", dir, d.flag())
+	case errors.Is(err, sqlite.ErrLocked), errors.Is(err, store.ErrInUse):
+		return advise("stop that process, or give another --dir")
+	case errors.Is(err, syscall.EADDRINUSE):
+		return advise("stop the process that listens there, or give another address")
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return advise("start PostgreSQL, or correct --database and its password")
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return advise("give an address of this machine, with a port that this user may listen on")
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return advise("give this user access to it, or another --dir")
+	}
+	return err
+}
