@@ -37,6 +37,7 @@ type Doors struct {
 	PermitBinding bool    // the action of an operation against its permit
 	PermitState   bool    // the fate of the permit
 	Ready         bool    // the status of the run
+	Authority     bool    // the authority once more at the claim
 	Settle        bool    // what time alone has brought about
 	Machine       bool    // what the machine calls unlawful
 	Recheck       bool    // the authority once more before an effect

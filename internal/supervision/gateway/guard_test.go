@@ -203,7 +203,7 @@ func (h *house) freeze() (lift func()) {
 func TestEachGuard(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
-		for _, g := range append(guards, receiptGuards...) {
+		for _, g := range slices.Concat(guards, receiptGuards, []guard{waitedGuard}, usedUpGuards) {
 			id, happened, err := g.try(h, nil)
 			if happened || reason(err) != g.want {
 				t.Errorf("%s: happened %t, %v; want %s", g.name, happened, err, g.want)

@@ -40,7 +40,7 @@ type OperateRequest struct {
 // unknown outcome.
 func (g *Gateway) Operate(ctx context.Context, r OperateRequest) (*records.Operation, error) {
 	if !goodKey(r.Key) {
-		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "Send the header x-idempotency-key with 16 to 160 characters out of A-Z a-z 0-9 - _ . ~."}
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "header.x-idempotency-key: want 16 to 160 characters out of A-Z a-z 0-9 - _ . ~, fresh for each operation"}
 	}
 	action, err := propose.ParseOperation(r.Body)
 	if err != nil {
