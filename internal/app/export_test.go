@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 
 	"countersign/internal/ledger"
@@ -37,3 +38,6 @@ func WithEngineFault(c Config, f func(point string) error) Config {
 	c.engineFault = f
 	return c
 }
+
+// Handler answers as the open installation does, without its listener.
+func (a *App) Handler() http.Handler { return a.around(a.api) }
