@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign/dispatch"
@@ -403,19 +407,37 @@ func TestConnectWindow(t *testing.T) {
 	if !errors.Is(err, dispatch.ErrNotConnected) {
 		t.Errorf("%v", err)
 	}
-	// With a connection in time the window does not end the request.
-	slow := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(150 * time.Millisecond) // longer than the window
-		w.Write([]byte("{}"))
-	})}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	go slow.Serve(l)
-	defer slow.Close()
-	ctx, cancel = gateway.ConnectWithin(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := dispatch.NewClient(nil).Send(ctx, dispatch.Request{Method: "GET", URL: "http://" + l.Addr().String() + "/"}); err != nil {
-		t.Errorf("%v", err)
+	// The client says so when it is connected.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") }))
+	defer server.Close()
+	connected := false
+	told := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
+	_, err = dispatch.NewClient(nil).Send(told, dispatch.Request{Method: "GET", URL: server.URL + "/"})
+	if err != nil || !connected {
+		t.Errorf("connected %t, %v", connected, err)
+	}
+}
+
+// L-3: the window ends what has no connection by then and nothing else.
+func TestConnectWindowEnds(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := gateway.ConnectWithin(t.Context(), time.Second)
+			defer cancel()
+			time.Sleep(time.Second - time.Nanosecond) // of the bubble's clock, which waits for nothing
+			synctest.Wait()
+			if ctx.Err() != nil {
+				t.Error("the window closed early")
+			}
+			if connected {
+				httptrace.ContextClientTrace(ctx).GotConn(httptrace.GotConnInfo{})
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if ended := ctx.Err() != nil; ended == connected {
+				t.Errorf("connected %t, ended %t", connected, ended)
+			}
+		})
 	}
 }
 

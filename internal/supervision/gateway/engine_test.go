@@ -11,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/postgres"
@@ -24,6 +27,9 @@ type engine struct {
 	name   string
 	create func(t testing.TB, dir string) string // returns the location
 	open   func(ctx context.Context, location string, clock *ledger.Clock) (openLedger, error)
+	// gone returns once the ledger knows that the only process that had it open is
+	// dead.
+	gone func(t testing.TB, location string)
 }
 
 type openLedger interface {
@@ -42,6 +48,7 @@ var engines = []engine{
 		func(ctx context.Context, path string, clock *ledger.Clock) (openLedger, error) {
 			return sqlite.Open(ctx, path, sqlite.Options{Clock: clock})
 		},
+		func(testing.TB, string) {}, // the folder's lock went with the process
 	},
 	{
 		"postgres",
@@ -49,7 +56,22 @@ var engines = []engine{
 		func(ctx context.Context, url string, clock *ledger.Clock) (openLedger, error) {
 			return postgres.Open(ctx, url, postgres.Options{Clock: clock})
 		},
+		unlocked,
 	},
+}
+
+// unlocked waits for every advisory lock that a session of the database holds now:
+// the server frees them when it notices the closed socket of a killed process.
+func unlocked(t testing.TB, url string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	defer conn.Close(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err = conn.Exec(ctx, `SELECT pg_advisory_lock_shared((classid::int8 << 32) | objid::int8) FROM pg_locks
+		WHERE locktype = 'advisory' AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+	must(t, err)
 }
 
 func engineNamed(name string) (engine, error) {

@@ -10,17 +10,22 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// settling runs Settle on every gateway until the condition holds, which it must
-// within a generous time: rounds are a second apart.
-func settling(t *testing.T, h *house, gateways []*gateway.Gateway, done func() bool) {
+// settling runs Settle on every gateway until the condition holds of the run, which
+// it must within a generous time: rounds are a second apart.
+func settling(t *testing.T, h *house, id string, gateways []*gateway.Gateway, done func() bool) {
 	t.Helper()
+	watch := h.Watch(id)
+	defer watch.Close()
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	var wg sync.WaitGroup
 	for _, g := range gateways {
 		wg.Go(func() { g.Settle(ctx) })
 	}
 	for !done() && ctx.Err() == nil {
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-watch.C:
+		case <-ctx.Done():
+		}
 	}
 	late := ctx.Err() != nil
 	stop()
@@ -42,7 +47,7 @@ func TestSettlePermit(t *testing.T) {
 			t.Fatal("a live permit was settled")
 		}
 		h.clock.Move(30 * time.Second)
-		settling(t, h, h.replicas(2), func() bool { return h.count(id, "permit.expired") > 0 })
+		settling(t, h, id, h.replicas(2), func() bool { return h.count(id, "permit.expired") > 0 })
 		if n := h.count(id, "permit.expired"); n != 1 {
 			t.Errorf("%d permit.expired", n)
 		}
