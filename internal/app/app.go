@@ -82,7 +82,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if err := a.openMeasured(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.ledger.CheckInstallation(ctx, a.keys.Fingerprints()); err != nil {
+	if err := a.ledger.CheckInstallation(ctx, a.keys.Fingerprints()); err != nil && !c.anyKeys {
 		return nil, fmt.Errorf("%w; give --dir the folder that the ledger was made with", err)
 	}
 	a.status = status(a.engine, c.Store != nil)

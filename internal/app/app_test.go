@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
 	"countersign/internal/app"
 	"countersign/internal/client"
 	"countersign/internal/keys"
@@ -140,6 +142,55 @@ func TestReplicas(t *testing.T) {
 			a.Close()
 		}
 		t.Errorf("keys of another installation: %v, want a refusal", err)
+	}
+	// Negative control: nothing else keeps them out. Their owner exports the run.
+	c, _ := serve(t, app.WithAnyKeys(app.Config{Dir: other, Addr: "localhost:0", Database: url}))
+	if r, err := signedIn(t, c.Origin(), other).Export(ctx, id); err != nil || r.Status != http.StatusOK {
+		t.Errorf("control: the run under other keys: %d %s, %v", r.Status, r.Reason, err)
+	}
+}
+
+// forge gives an empty ledger the record of a whole one, until it is forgotten.
+func forge(t *testing.T, dir, url string) (forget func()) {
+	t.Helper()
+	ctx, whole := context.Background(), filepath.Join(t.TempDir(), "whole")
+	engine, empty, full := "sqlite", filepath.Join(dir, "countersign.db"), filepath.Join(whole, "countersign.db")
+	if url == "" {
+		must(t, app.Init(ctx, whole, ""))
+	} else {
+		engine, empty, full = "pgx", url, unmigrated(t)
+		must(t, app.Init(ctx, whole, full))
+	}
+	from, err := sql.Open(engine, full)
+	must(t, err)
+	defer from.Close()
+	to, err := sql.Open(engine, empty)
+	must(t, err)
+	defer to.Close()
+	_, err = to.Exec(`CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied BIGINT NOT NULL)`)
+	must(t, err)
+	rows, err := from.Query(`SELECT number, name, checksum, applied FROM migrations`)
+	must(t, err)
+	defer rows.Close()
+	copied := 0
+	for rows.Next() {
+		var number, applied int64
+		var name, checksum string
+		must(t, rows.Scan(&number, &name, &checksum, &applied))
+		_, err = to.Exec(`INSERT INTO migrations VALUES ($1, $2, $3, $4)`, number, name, checksum, applied)
+		must(t, err)
+		copied++
+	}
+	must(t, rows.Err())
+	if copied == 0 {
+		t.Fatal("a whole ledger has no record of its migrations")
+	}
+	return func() {
+		to, err := sql.Open(engine, empty)
+		must(t, err)
+		defer to.Close()
+		_, err = to.Exec(`DELETE FROM migrations`)
+		must(t, err)
 	}
 }
 

@@ -38,6 +38,7 @@ type Config struct {
 	Without     string // a check of the HTTP API that is left out
 	Fault       func(point string)
 	engineFault func(point string) error // of SQLite
+	anyKeys     bool                     // the ledger's fingerprints are not compared
 }
 
 // ConfigError says that an installation cannot be served as configured.

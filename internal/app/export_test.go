@@ -41,3 +41,9 @@ func WithEngineFault(c Config, f func(point string) error) Config {
 
 // Handler answers as the open installation does, without its listener.
 func (a *App) Handler() http.Handler { return a.around(a.api) }
+
+// WithAnyKeys opens a ledger that belongs to other keys.
+func WithAnyKeys(c Config) Config {
+	c.anyKeys = true
+	return c
+}
