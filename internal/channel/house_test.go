@@ -57,6 +57,7 @@ type config struct {
 	noStore   bool
 	heartbeat time.Duration
 	maxList   int              // bytes of a list; 0: the product's
+	unchecked bool             // an owner's session is looked at once and never again
 	now       func() time.Time // nil: the system's clock
 }
 
@@ -107,8 +108,12 @@ func (h *house) answer(l net.Listener, c config) {
 		Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
 	})
 	must(h.t, err)
+	var sessions identity.Ledger = h.ledger
+	if c.unchecked {
+		sessions = &onceLooked{Ledger: h.ledger}
+	}
 	channel.Routes(h.api, owner.Config{
-		Gateway: h.gateway, Owners: identity.NewOwners(h.ledger, ledger.DefaultWorkspace, h.secret), Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
+		Gateway: h.gateway, Owners: identity.NewOwners(sessions, ledger.DefaultWorkspace, h.secret), Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
 		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList,
 	})
 	h.serve(l)

@@ -9,10 +9,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"countersign/evidence"
+	"countersign/internal/identity"
+	"countersign/internal/ledger"
 )
 
 // stream is an open answer of /events.
@@ -126,6 +129,29 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// onceLooked answers about a credential what it was at first, which leaves the
+// check at a stream's heartbeat without effect.
+type onceLooked struct {
+	identity.Ledger
+	first sync.Map
+}
+
+func (o *onceLooked) Credential(ctx context.Context, workspace, hash string) (ledger.Credential, time.Time, error) {
+	type looked struct {
+		c   ledger.Credential
+		now time.Time
+	}
+	if known, ok := o.first.Load(hash); ok {
+		l := known.(looked)
+		return l.c, l.now, nil
+	}
+	c, now, err := o.Ledger.Credential(ctx, workspace, hash)
+	if err == nil {
+		o.first.Store(hash, looked{c, now})
+	}
+	return c, now, err
+}
+
 // G-15 G-20: the owner's session is looked at again at every heartbeat; a stream
 // outlives neither signing out nor the session's 12 hours.
 func TestStreamEndsWithSession(t *testing.T) {
@@ -134,29 +160,33 @@ func TestStreamEndsWithSession(t *testing.T) {
 		"signed out": func(h *house) { h.owner("DELETE", "/session", nil).is(h.t, "sign out", 204, "") },
 		"expired":    func(h *house) { h.clock.Move(12 * time.Hour) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, standing, func(c *config) { c.heartbeat = 20 * time.Millisecond })
-			run := h.create("local")
-			s, control := h.stream(run, ""), h.stream(run, "")
-			for range 3 {
-				if !s.comment() {
-					t.Fatal("the stream ended while the session was good")
-				}
-			}
-			if !control.comment() {
-				t.Fatal("the stream ended while the session was good")
-			}
-			end(h)
-			for _, s := range []*stream{s, control} {
-				for n := 0; s.comment(); n++ {
-					if n == 100 {
-						t.Fatal("the stream goes on without a session")
+		for _, unchecked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, unchecked %t", name, unchecked), func(t *testing.T) {
+				h := newHouse(t, standing, func(c *config) { c.heartbeat, c.unchecked = 20*time.Millisecond, unchecked })
+				run := h.create("local")
+				streams := []*stream{h.stream(run, ""), h.stream(run, "")}
+				for _, s := range streams {
+					for range 3 {
+						if !s.comment() {
+							t.Fatal("the stream ended while the session was good")
+						}
 					}
 				}
-				if err := s.lines.Err(); err != nil {
-					t.Errorf("the stream was cut: %v", err)
+				end(h)
+				for _, s := range streams {
+					n := 0
+					for n < 50 && s.comment() {
+						n++
+					}
+					// Negative control: a stream that is not looked at goes on.
+					if goesOn := n == 50; goesOn != unchecked {
+						t.Errorf("%d comments after the session's end", n)
+					}
+					if err := s.lines.Err(); err != nil {
+						t.Errorf("the stream was cut: %v", err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
