@@ -30,6 +30,7 @@ type Frame struct {
 	ID    int64
 	Event string
 	Data  []byte
+	text  []byte // rendered before, by a [Ring]
 }
 
 // Source is where a stream gets its frames from.
@@ -235,15 +236,24 @@ func render(list []Frame, after int64) ([]byte, error) {
 			return nil, fmt.Errorf("edge: frame %d cannot follow %d in a stream", f.ID, after)
 		}
 		after = f.ID
-		fmt.Fprintf(&b, "id: %d\nevent: %s\n", f.ID, f.Event)
-		for line := range bytes.SplitSeq(f.Data, []byte("\n")) {
-			b.WriteString("data: ")
-			b.Write(line)
-			b.WriteByte('\n')
+		if f.text == nil {
+			f.text = f.render()
 		}
-		b.WriteByte('\n')
+		b.Write(f.text)
 	}
 	return b.Bytes(), nil
+}
+
+func (f *Frame) render() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %d\nevent: %s\n", f.ID, f.Event)
+	for line := range bytes.SplitSeq(f.Data, []byte("\n")) {
+		b.WriteString("data: ")
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
 }
 
 // client is who reads a stream.

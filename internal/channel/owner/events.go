@@ -14,29 +14,38 @@ func (o *owner) events(ctx context.Context, in *ByID) (edge.Source, error) {
 		return edge.Source{}, err
 	}
 	session, _ := edge.SessionFrom(ctx)
-	watcher := o.Gateway.Watch(in.ID)
+	stream := o.streams.Share(in.ID, func() edge.Source { return o.stream(in.ID) })
+	stream.Check = func(ctx context.Context) error { return o.Owners.Recheck(ctx, session) }
+	return stream, nil
+}
+
+// stream is what everybody who watches a run shares.
+func (o *owner) stream(id string) edge.Source {
+	watcher := o.Gateway.Watch(id)
 	return edge.Source{
 		Head: func(ctx context.Context) (int64, error) {
-			_, head, err := o.Gateway.Events(ctx, in.ID, 0)
+			_, head, err := o.Gateway.Events(ctx, id, 0)
 			return head, err
 		},
-		Next: func(ctx context.Context, after int64) ([]edge.Frame, error) {
-			events, _, err := o.Gateway.Events(ctx, in.ID, after)
-			if err != nil {
-				return nil, err
-			}
-			frames := make([]edge.Frame, 0, len(events))
-			for _, e := range events {
-				data, err := json.Marshal(e)
-				if err != nil {
-					return nil, err
-				}
-				frames = append(frames, edge.Frame{ID: e.Sequence, Event: e.Type, Data: data})
-			}
-			return frames, nil
-		},
+		Next:  func(ctx context.Context, after int64) ([]edge.Frame, error) { return o.frames(ctx, id, after) },
 		Wake:  watcher.C,
-		Check: func(ctx context.Context) error { return o.Owners.Recheck(ctx, session) },
 		Close: watcher.Close,
-	}, nil
+	}
+}
+
+// frames reads events behind a sequence.
+func (o *owner) frames(ctx context.Context, id string, after int64) ([]edge.Frame, error) {
+	events, _, err := o.Gateway.Events(ctx, id, after)
+	if err != nil {
+		return nil, err
+	}
+	frames := make([]edge.Frame, 0, len(events))
+	for _, e := range events {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		frames = append(frames, edge.Frame{ID: e.Sequence, Event: e.Type, Data: data})
+	}
+	return frames, nil
 }

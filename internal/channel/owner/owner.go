@@ -35,7 +35,7 @@ type Config struct {
 func Register(api *edge.API, c Config) {
 	api.Guard(edge.OwnerPrefix, edge.OwnerGuard(api.Origin(), c.Owners.Verify))
 	edge.RegisterSessions(api, c.Owners)
-	o := &owner{c}
+	o := &owner{Config: c}
 	edge.Register(api, operation("get-status", http.MethodGet, "/status", "What this installation can do",
 		"Providers, channels, targets and the browser, each with the reason when it is off."), o.status)
 	edge.Register(api, operation("list-runs", http.MethodGet, "/runs", "List runs", "Complete views of at most 100 runs, newest first, at most about 8 MB; nextCursor names the next page."), o.list)
@@ -78,7 +78,10 @@ func operation(id, method, path, summary, description string, reasons ...string)
 	}
 }
 
-type owner struct{ Config }
+type owner struct {
+	Config
+	streams edge.Rings // by run
+}
 
 // ByID names a run in a path. huma passes over embedded types that are not exported.
 type ByID struct {
