@@ -212,6 +212,9 @@ func fromHuma(op *huma.Operation, status int, errs []error) *Problem {
 		p.at(detail.Location, message)
 		inBody = inBody && (detail.Location == "body" || strings.HasPrefix(detail.Location, "body."))
 	}
+	if len(p.Errors) == 0 && p.Status == http.StatusBadRequest {
+		p.at("body", "missing or unreadable")
+	}
 	if m := malformedReason(op); reason != m && inBody && p.Status == http.StatusBadRequest {
 		errors := p.Errors
 		p = Refuse(m, "")

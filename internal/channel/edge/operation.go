@@ -178,7 +178,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, op *huma.Operatio
 	case int64(len(body)) > limit:
 		return nil, tooLarge
 	case err != nil:
-		return nil, Refuse(authority.InvalidRequest, "The body did not arrive whole.").With("Connection", "close")
+		return nil, Refuse(authority.InvalidRequest, "").at("body", "did not arrive whole").With("Connection", "close")
 	}
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err

@@ -1,12 +1,14 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +28,7 @@ type Problem struct {
 	Type       string        `json:"type" doc:"Path of the table of reasons, with the reason code as fragment." example:"/reasons#RUN_NOT_READY"`
 	Title      string        `json:"title" doc:"What happened; the same for every refusal with this reason code." example:"Run not ready"`
 	Status     int           `json:"status" doc:"The HTTP status." example:"409"`
-	Detail     string        `json:"detail" doc:"What happened this time, and what to do next." example:"Get the run or the decision to see its status; a run that has ended stays so."`
+	Detail     string        `json:"detail" doc:"What happened this time, or else what to do next." example:"The run is paused."`
 	ReasonCode string        `json:"reasonCode" doc:"The reason for machines; see api/reasons.md." example:"RUN_NOT_READY"`
 	Effect     string        `json:"effect,omitempty" enum:"unknown" doc:"Present when something may have happened nevertheless."`
 	Errors     []MemberError `json:"errors,omitempty" doc:"What was wrong with the request, by place."`
@@ -48,8 +50,9 @@ const (
 	maxLocation = 200
 )
 
-// Refuse makes a refusal for a reason of the table. The detail is a sentence
-// about this refusal or empty; it must hold nothing that was submitted. A reason
+// Refuse makes a refusal for a reason of the table. The detail says what is
+// special about this refusal and what to do about it; when it is empty the table's
+// advice is sent. It must hold nothing that was submitted. A reason
 // that is not in the table or refuses no request is a fault of the program and
 // becomes 500 INTERNAL.
 func Refuse(reason, detail string) *Problem {
@@ -61,7 +64,7 @@ func Refuse(reason, detail string) *Problem {
 	}
 	p := &Problem{
 		Type: ReasonsPath + "#" + r.Code, Title: r.Title, Status: r.Status,
-		Detail: strings.TrimSpace(detail + " " + r.Next), ReasonCode: r.Code, header: http.Header{},
+		Detail: cmp.Or(detail, r.Next), ReasonCode: r.Code, header: http.Header{},
 	}
 	if r.RetryAfter > 0 {
 		p.retryAfter(r.RetryAfter)
@@ -111,6 +114,9 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &denial):
+		if place, message, ok := placed(denial); ok {
+			return Refuse(denial.Reason, "").at(place, message)
+		}
 		return Refuse(denial.Reason, denial.Detail)
 	case errors.As(err, &limited):
 		p = Refuse(RateLimited, "")
@@ -125,6 +131,19 @@ func problemOf(err error) *Problem {
 	}
 	p.cause = err
 	return p
+}
+
+// place is how the detail of a denial begins that is about one place of a request.
+var place = regexp.MustCompile(`^((?:body|query|path|header)\.[\w.\[\]-]+): `)
+
+// placed takes the place off an INVALID_REQUEST that names one, so that it is in
+// errors like every other.
+func placed(d *authority.Denial) (where, message string, ok bool) {
+	m := place.FindStringSubmatch(d.Detail)
+	if m == nil || d.Reason != authority.InvalidRequest {
+		return "", "", false
+	}
+	return m[1], d.Detail[len(m[0]):], true
 }
 
 // refused returns the refusal for err and tells the operator when the fault is
@@ -149,7 +168,7 @@ func (a *API) refused(ctx context.Context, route string, err error) *Problem {
 // Fail answers a plain handler's request with the refusal for err. Nothing may
 // have been written yet.
 func (a *API) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	a.refused(r.Context(), routeOf(r), err).write(w)
+	a.refused(r.Context(), a.routeOf(r), err).write(w)
 }
 
 func (p *Problem) write(w http.ResponseWriter) {

@@ -127,8 +127,8 @@ func TestErrorsOfHandlers(t *testing.T) {
 		want   string
 		detail string
 	}{
-		{&authority.Denial{Reason: authority.PermitExpired, Detail: "The permit ended."}, "403 PERMIT_EXPIRED", "The permit ended. Get the observation again"},
-		{edge.Refuse(authority.NotImplemented, "Mode exact is not built."), "501 NOT_IMPLEMENTED", "Mode exact is not built. "},
+		{&authority.Denial{Reason: authority.PermitExpired, Detail: "The permit ended."}, "403 PERMIT_EXPIRED", `"detail":"The permit ended."`},
+		{edge.Refuse(authority.NotImplemented, "Mode exact is not built."), "501 NOT_IMPLEMENTED", `"detail":"Mode exact is not built."`},
 		{edge.Refuse(authority.InProgress, ""), "409 IN_PROGRESS", ""},
 		{edge.Refuse(authority.DispatchUnconfirmed, ""), "502 DISPATCH_UNCONFIRMED", ""},
 		{errors.Join(errors.New("wrapped"), edge.Refuse(authority.Frozen, "")), "409 FROZEN", ""},

@@ -149,7 +149,7 @@ func (a *API) recovered(t *tracker, r *http.Request, v any) {
 			what = err.Error()
 		}
 	}
-	a.log.ErrorContext(r.Context(), "handler panicked", "route", routeOf(r), "panic", what, "stack", string(debug.Stack()))
+	a.log.ErrorContext(r.Context(), "handler panicked", "route", a.routeOf(r), "panic", what, "stack", string(debug.Stack()))
 	if t.began {
 		panic(http.ErrAbortHandler)
 	}
@@ -157,10 +157,16 @@ func (a *API) recovered(t *tracker, r *http.Request, v any) {
 	Refuse(Internal, "").write(t)
 }
 
-// routeOf names a request's route for the log; paths are what clients write.
-func routeOf(r *http.Request) string {
+// routeOf names a request's route for the log; paths are what clients write. A
+// request that its guard refused was not routed, and has a route all the same.
+func (a *API) routeOf(r *http.Request) string {
 	if r.Pattern != "" {
 		return r.Pattern
+	}
+	if isClean(r.URL.EscapedPath()) {
+		if _, pattern := a.mux.Handler(r); pattern != "" {
+			return pattern
+		}
 	}
 	return r.Method + " (no route)"
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -42,6 +44,7 @@ type signedOut struct {
 
 // RegisterSessions adds signing in and out at [SessionPath] (G-20).
 func RegisterSessions(a *API, owners *identity.Owners) {
+	var told seldom
 	Register(a, Operation{
 		Operation: huma.Operation{
 			OperationID: "sign-in", Method: http.MethodPost, Path: SessionPath, Tags: []string{"owner"},
@@ -51,10 +54,18 @@ func RegisterSessions(a *API, owners *identity.Owners) {
 		Reasons: []string{RateLimited},
 	}, func(ctx context.Context, in *signIn) (*signedIn, error) {
 		cookie, session, err := owners.SignIn(ctx, in.Body.Secret, in.remote)
-		if errors.Is(err, identity.ErrUnauthenticated) {
-			return nil, unauthenticatedOwner()
-		}
-		if err != nil {
+		limited, isLimited := errors.AsType[*identity.RateLimitError](err)
+		switch {
+		case errors.Is(err, identity.ErrUnauthenticated):
+			// At most as many as are let through: five in a minute from one address.
+			a.log.WarnContext(ctx, "an owner secret was refused", "remote", in.remote)
+			return nil, Refuse(AuthenticationRequired, "The secret is not the owner's.").With("WWW-Authenticate", ownerChallenge)
+		case isLimited:
+			if told.now(time.Now()) {
+				a.log.WarnContext(ctx, "sign-in is limited after too many refused owner secrets", "remote", in.remote, "again", limited.RetryAfter.Round(time.Second).String())
+			}
+			return nil, err
+		case err != nil:
 			return nil, err
 		}
 		out := &signedIn{SetCookie: a.cookie(cookie, int(identity.SessionLife.Seconds()))}
@@ -74,6 +85,12 @@ func RegisterSessions(a *API, owners *identity.Owners) {
 		return &signedOut{a.cookie("", -1)}, nil
 	})
 }
+
+// seldom says yes once a second, so that who knocks without end does not fill the
+// log. It is safe for concurrent use.
+type seldom struct{ last atomic.Int64 } // Unix seconds
+
+func (s *seldom) now(t time.Time) bool { return s.last.Swap(t.Unix()) != t.Unix() }
 
 // cookie makes the session cookie; a negative age removes it.
 func (a *API) cookie(value string, age int) http.Cookie {

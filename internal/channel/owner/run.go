@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
+	"strings"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/channel/edge"
 	"countersign/internal/channel/wire"
 	"countersign/internal/money"
 	"countersign/internal/supervision/gateway"
@@ -17,19 +21,28 @@ import (
 
 type createInput struct {
 	Body struct {
-		Service           string          `json:"service" enum:"merchant,bank,broker" example:"merchant"`
-		Target            string          `json:"target,omitempty" enum:"local,hosted" default:"local" example:"hosted"`
-		Channel           string          `json:"channel,omitempty" enum:"browser,http,mcp,webmcp" default:"browser" example:"http"`
-		TrafficActor      string          `json:"trafficActor,omitempty" enum:"agent,human" default:"agent" doc:"Caller-reported attribution; proves nothing and changes nothing." example:"agent"`
-		Mode              string          `json:"mode,omitempty" enum:"exact,bounded" default:"exact" example:"bounded"`
-		ExecutionMode     string          `json:"executionMode,omitempty" enum:"live,replay" default:"replay" example:"replay"`
-		Executor          string          `json:"executor,omitempty" enum:"openai,replay" default:"replay" example:"replay"`
-		Interrogator      string          `json:"interrogator,omitempty" enum:"openai,replay" default:"replay" doc:"The guardian's provider." example:"replay"`
-		ReasoningEvidence bool            `json:"reasoningEvidence,omitempty" default:"false" example:"false"`
-		BudgetCents       string          `json:"budgetCents" pattern:"^(0|[1-9][0-9]{0,11})$" doc:"Integer cents as a decimal string." example:"13700"`
-		Instruction       string          `json:"instruction" minLength:"1" maxLength:"2000" example:"Buy one Fieldwork keyboard for $137 total using the approved terms."`
-		Terms             json.RawMessage `json:"terms,omitempty" doc:"The service's terms; the fixture's when absent."`
+		Service           string `json:"service" enum:"merchant,bank,broker" doc:"Only merchant is built." example:"merchant"`
+		Target            string `json:"target,omitempty" enum:"local,hosted" default:"local" doc:"local: a synthetic shop inside the control plane. hosted: the store of --store-origin." example:"hosted"`
+		Channel           string `json:"channel,omitempty" enum:"browser,http,mcp,webmcp" default:"browser" doc:"Only http is built. The default is not, so send it." example:"http"`
+		TrafficActor      string `json:"trafficActor,omitempty" enum:"agent,human" default:"agent" doc:"Caller-reported attribution; proves nothing and changes nothing." example:"agent"`
+		Mode              string `json:"mode,omitempty" enum:"exact,bounded" default:"exact" doc:"Only bounded is built. The default is not, so send it." example:"bounded"`
+		ExecutionMode     string `json:"executionMode,omitempty" enum:"live,replay" default:"replay" doc:"Only replay is built." example:"replay"`
+		Executor          string `json:"executor,omitempty" enum:"openai,replay" default:"replay" doc:"Only replay is built." example:"replay"`
+		Interrogator      string `json:"interrogator,omitempty" enum:"openai,replay" default:"replay" doc:"The guardian's provider. Only replay is built: verdicts that were written down beforehand." example:"replay"`
+		ReasoningEvidence bool   `json:"reasoningEvidence,omitempty" default:"false" example:"false"`
+		BudgetCents       string `json:"budgetCents" pattern:"^(0|[1-9][0-9]{0,11})$" doc:"Integer cents as a decimal string." example:"13700"`
+		Instruction       string `json:"instruction" minLength:"1" maxLength:"2000" doc:"What the agent is asked for, in words. It grants nothing: terms and budget do." example:"Buy one Fieldwork keyboard for $137 total using the approved terms."`
+		Terms             *Terms `json:"terms,omitempty" doc:"What the run may buy; when absent one Fieldwork keyboard to addr_home for at most 13700 cents."`
 	}
+}
+
+// Terms are a merchant's: what the run's one bounded grant covers.
+type Terms struct {
+	Origin        string `json:"origin" minLength:"1" maxLength:"200" doc:"Where it may be bought: local for the target local, the origin of --store-origin for hosted." example:"http://127.0.0.1:8421"`
+	ProductID     string `json:"productId" minLength:"1" maxLength:"64" doc:"The one product." example:"fieldwork-keyboard"`
+	Quantity      int64  `json:"quantity" minimum:"1" doc:"At most so many of it; 1 to 3." example:"1"`
+	AddressRef    string `json:"addressRef" minLength:"1" maxLength:"64" doc:"The one address that it may be delivered to." example:"addr_home"`
+	MaxTotalCents string `json:"maxTotalCents" doc:"The total, shipping included, is at most this. Integer cents as a decimal string." example:"13700"`
 }
 
 type runOutput struct{ Body *RunView }
@@ -38,19 +51,33 @@ func (o *owner) create(ctx context.Context, in *createInput) (*runOutput, error)
 	b := in.Body
 	budget, err := money.Parse(b.BudgetCents)
 	if err != nil {
-		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "budgetCents: want cents as a decimal string."}
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "body.budgetCents: want cents as a decimal string"}
+	}
+	var terms json.RawMessage
+	if b.Terms != nil {
+		terms = canon.MustMarshal(b.Terms)
 	}
 	id, err := o.Gateway.Create(ctx, gateway.CreateRequest{
 		Config: run.Config{
 			Service: b.Service, Target: b.Target, Channel: b.Channel, TrafficActor: b.TrafficActor, Mode: b.Mode, ExecutionMode: b.ExecutionMode,
 			Executor: b.Executor, Interrogator: b.Interrogator, ReasoningEvidence: b.ReasoningEvidence,
 		},
-		Budget: budget, Instruction: b.Instruction, Terms: b.Terms,
+		Budget: budget, Instruction: b.Instruction, Terms: terms,
 	})
 	if err != nil {
-		return nil, err
+		return nil, placed(err)
 	}
 	return o.view(ctx, id)
+}
+
+// placed names the place of terms that the service does not take.
+func placed(err error) error {
+	d, ok := errors.AsType[*authority.Denial](err)
+	if !ok || d.Reason != authority.InvalidRequest || !strings.HasPrefix(d.Detail, "terms") {
+		return err
+	}
+	place, message, _ := strings.Cut(d.Detail, " ")
+	return edge.Refuse(d.Reason, "").At("/"+strings.ReplaceAll(place, ".", "/"), message)
 }
 
 func (o *owner) get(ctx context.Context, in *ByID) (*runOutput, error) { return o.view(ctx, in.ID) }
@@ -80,7 +107,7 @@ const MaxList = 8 << 20
 
 func (o *owner) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	if in.Cursor != "" && !authority.IsID(in.Cursor) {
-		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.cursor: not a cursor of this list."}
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.cursor: not a cursor of this list"}
 	}
 	out := &listOutput{}
 	out.Body.Runs = []*RunView{}

@@ -66,30 +66,38 @@ func pin(list []dispatch.TrustedKey) []string {
 	return lines
 }
 
-// built denies what this build does not do, by name.
+// built denies what this build does not do: every such value by its name, with what
+// to send in its place. Some of them are the protocol's defaults.
 func (g *Gateway) built(c run.Config) (Service, *authority.Denial) {
-	missing := func(what, value string) *authority.Denial {
-		return &authority.Denial{Reason: authority.NotImplemented, Detail: fmt.Sprintf("%s %q is not implemented.", what, value)}
-	}
 	svc, ok := g.services[c.Service]
-	switch {
-	case !ok:
-		return nil, missing("service", c.Service)
-	case c.Channel != "http":
-		return nil, missing("channel", c.Channel)
-	case c.Mode != "bounded":
-		return nil, missing("mode", c.Mode)
-	case c.ExecutionMode != "replay":
-		return nil, missing("executionMode", c.ExecutionMode)
-	case c.Executor != "replay":
-		return nil, missing("executor", c.Executor)
-	case c.Interrogator != "replay":
-		return nil, missing("interrogator", c.Interrogator)
-	case c.ReasoningEvidence:
-		return nil, missing("reasoningEvidence", "true")
+	_, hosted := svc.(Hosted)
+	var missing, instead []string
+	for _, m := range []struct {
+		built       bool
+		name, value string
+		instead     string // JSON
+		standard    bool   // the value stands for an absent member
+	}{
+		{ok, "service", c.Service, `"merchant"`, false},
+		{!ok || c.Target != run.TargetHosted || hosted, "target", c.Target, `"local"`, false},
+		{c.Channel == "http", "channel", c.Channel, `"http"`, c.Channel == "browser"},
+		{c.Mode == "bounded", "mode", c.Mode, `"bounded"`, c.Mode == "exact"},
+		{c.ExecutionMode == "replay", "executionMode", c.ExecutionMode, `"replay"`, false},
+		{c.Executor == "replay", "executor", c.Executor, `"replay"`, false},
+		{c.Interrogator == "replay", "interrogator", c.Interrogator, `"replay"`, false},
+		{!c.ReasoningEvidence, "reasoningEvidence", "true", "false", false},
+	} {
+		if m.built {
+			continue
+		}
+		what := fmt.Sprintf("%s %q", m.name, m.value)
+		if m.standard {
+			what += " (the default)"
+		}
+		missing, instead = append(missing, what), append(instead, fmt.Sprintf("%q: %s", m.name, m.instead))
 	}
-	if _, hosted := svc.(Hosted); c.Target == run.TargetHosted && !hosted {
-		return nil, missing("target", c.Target)
+	if len(missing) > 0 {
+		return nil, &authority.Denial{Reason: authority.NotImplemented, Detail: "Not built: " + strings.Join(missing, ", ") + ". Send " + strings.Join(instead, ", ") + "."}
 	}
 	return svc, nil
 }
