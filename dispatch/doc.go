@@ -56,5 +56,5 @@
 //
 // A receipt is the shop's word, signed with the shop's key. Permit ledger and
 // control plane are two databases; between sending and receipt the effect is
-// unknown (H-145, H-146). Spend is as durable as the shop's own commits.
+// unknown. Spend is as durable as the shop's own commits.
 package dispatch

@@ -23,7 +23,7 @@ const Schema = `CREATE TABLE IF NOT EXISTS dispatch_ledger (
 );
 `
 
-// Ledger spends and closes permits inside the shop's transactions (H-142). It is
+// Ledger spends and closes permits inside the shop's transactions. It is
 // safe for concurrent use as long as its fields are not changed.
 //
 // A transaction must see rows that were committed while it waited for the row of

@@ -16,7 +16,7 @@ const (
 )
 
 // Permit holds the claims of a dispatch permit: one effect, at one shop, by one
-// exact request (G-13). All members are always present.
+// exact request. All members are always present.
 type Permit struct {
 	Issuer       string `json:"iss"` // the control plane's origin
 	Audience     string `json:"aud"` // the shop's exact origin, such as https://shop.example

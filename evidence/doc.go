@@ -65,8 +65,8 @@
 // # What it does not prove
 //
 // That the events are true, that an explanation is honest, that an authority
-// still holds (H-156), or when a thing happened: timestamps are those of
-// recording (H-154). Nor that nothing came later, that no other subject was left
+// still holds, or when a thing happened: timestamps are those of
+// recording. Nor that nothing came later, that no other subject was left
 // out, or that there is no second history: a holder of the key can fork a chain
 // undetected until heads are anchored elsewhere. [Report] carries these
 // sentences.

@@ -33,7 +33,7 @@ func ParseTime(s string) (time.Time, error) {
 	return t, nil
 }
 
-// Event is one signed link of a chain (H-151, G-15).
+// Event is one signed link of a chain.
 //
 // Hash covers the members id, runId, sequence, type, data, timestamp and
 // previousHash; Signature is Ed25519 over the 32 bytes of Hash. RunID is the id

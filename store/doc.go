@@ -6,10 +6,10 @@
 // keys/receipt.pub; [Open] opens it, and [Store.Handler] serves it. A folder
 // belongs to one process at a time. Sessions, carts, checkouts, orders and the
 // permit ledger are one database, so an effect and its spent permit are one
-// commit (H-142). [Options].TrustFile is the control plane's dispatch.pub: the
+// commit. [Options].TrustFile is the control plane's dispatch.pub: the
 // store notices that it changed, so a rotated key needs no restart. Replace the
-// file in one step, by renaming another over it. Where Cloudflare is not available this is the local store over
-// SQLite, not D1 (G-13).
+// file in one step, by renaming another over it. What the protocol calls a local
+// store is this one, over SQLite.
 //
 // # HTTP
 //
@@ -42,7 +42,7 @@
 // POST /api/sessions adopts the permit's sid and sets the cookie store_session
 // (HttpOnly, SameSite=Lax, host-only), a random value of which only the hash is
 // stored. Reads of the API need that cookie and no permit; it authorizes nothing
-// else (H-143). Every page sets store_visitor, which authorizes nothing at all.
+// else. Every page sets store_visitor, which authorizes nothing at all.
 //
 // Errors are application/problem+json with reasonCode:
 //
