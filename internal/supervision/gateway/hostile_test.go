@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,17 +15,34 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// hurried gives up on orders early, so that a hanging shop does not take the whole
-// deadline of 8 s.
-type hurried struct{ gateway.Sender }
+// impatient reaches its deadline as soon as the shop says that it hangs, so that
+// the test does not take the whole 8 s.
+type impatient struct {
+	gateway.Sender
+	shop **farShop
+}
 
-func (s hurried) Send(ctx context.Context, r dispatch.Request) (dispatch.Answer, error) {
-	if strings.HasSuffix(r.URL, "/api/orders") {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, 700*time.Millisecond)
-		defer cancel()
+func (s impatient) Send(ctx context.Context, r dispatch.Request) (dispatch.Answer, error) {
+	if !strings.HasSuffix(r.URL, "/api/orders") {
+		return s.Sender.Send(ctx, r)
 	}
-	return s.Sender.Send(ctx, r)
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	said := (*s.shop).lines
+	go func() {
+		select {
+		case _, hangs := <-said:
+			if hangs {
+				giveUp(context.DeadlineExceeded)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	a, err := s.Sender.Send(ctx, r)
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return a, err
 }
 
 // farHouse is a house whose shop is another process.
@@ -74,7 +93,9 @@ func TestHostileShop(t *testing.T) {
 		{killedAfter, 1, true},
 	}
 	onEach(t, func(t *testing.T, e engine) {
-		h, shop := farHouse(t, e, func(c *gateway.Config) { c.Sender = hurried{c.Sender} })
+		var h *house
+		var shop *farShop
+		h, shop = farHouse(t, e, func(c *gateway.Config) { c.Sender = impatient{c.Sender, &shop} })
 		ids := make([]string, len(cases))
 		check := func(how, id string, orders int) {
 			t.Helper()

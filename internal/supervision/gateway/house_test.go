@@ -240,9 +240,9 @@ func (h *house) buy(id string) {
 
 func (h *house) state(id string) *run.State {
 	h.t.Helper()
-	v, err := h.View(h.t.Context(), id)
+	c, err := h.Capabilities(h.t.Context(), id) // a view reads the whole chain
 	must(h.t, err)
-	return v.State
+	return c.State
 }
 
 // verify exports the run and verifies everything about it: integrity, lawfulness,
@@ -274,12 +274,12 @@ func (h *house) events(id string) []evidence.Event {
 	h.t.Helper()
 	var all []evidence.Event
 	for {
-		page, _, err := h.Events(h.t.Context(), id, int64(len(all)))
+		page, highest, err := h.Events(h.t.Context(), id, int64(len(all)))
 		must(h.t, err)
-		if len(page) == 0 {
+		all = append(all, page...)
+		if int64(len(all)) == highest {
 			return all
 		}
-		all = append(all, page...)
 	}
 }
 

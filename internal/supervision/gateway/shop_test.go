@@ -232,6 +232,7 @@ func (h *shop) spoil(how string, w http.ResponseWriter, r *http.Request) {
 	case killedAfter:
 		die()
 	case hangs:
+		say(line{Point: hangs})
 		<-r.Context().Done()
 		return
 	case halfAnswer:
