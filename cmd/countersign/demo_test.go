@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"countersign/internal/client"
 )
@@ -90,49 +89,6 @@ func TestDemoWaits(t *testing.T) {
 	if err := cmd.Wait(); err != nil || last != `{"result":"ok"}` {
 		t.Errorf("after SIGTERM: %v, last line %s", err, last)
 	}
-}
-
-// TestDemoKilled kills the demo with -9. The kernel ends the children, which
-// shows in that the locks they hold become free.
-func TestDemoKilled(t *testing.T) {
-	dir := t.TempDir()
-	cmd, _, _, rest := waitingDemo(t, dir)
-	locks := []string{filepath.Join(dir, "control", "lock"), filepath.Join(dir, "store", "lock")}
-	for _, name := range locks {
-		f, err := os.Open(name)
-		must(t, err)
-		defer f.Close()
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
-			t.Fatalf("%s is free while the demo waits: %v", name, err)
-		}
-	}
-	must(t, cmd.Process.Kill())
-	freed := make(chan error)
-	for _, name := range locks {
-		go func() {
-			f, err := os.Open(name)
-			if err == nil {
-				defer f.Close()
-				err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-			}
-			freed <- err
-		}()
-	}
-	limit := time.After(20 * time.Second)
-	for range locks {
-		select {
-		case err := <-freed:
-			must(t, err)
-		case <-limit:
-			t.Fatal("a child lives on")
-		}
-	}
-	for rest.Scan() {
-		if strings.Contains(rest.Text(), "result") {
-			t.Error("a killed demo said how it ended")
-		}
-	}
-	_ = cmd.Wait()
 }
 
 // A line that comes in pieces is still found.

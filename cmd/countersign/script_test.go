@@ -6,13 +6,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// unbound is the program whose children are not bound to it.
+const unbound = "countersign-unbound"
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"countersign": main})
+	testscript.Main(m, map[string]func(){"countersign": main, unbound: func() {
+		bind = func(*syscall.SysProcAttr) {}
+		main()
+	}})
 }
 
 // TestScript runs what a person would type.
