@@ -68,6 +68,9 @@ type operation struct {
 	Responses map[string]struct {
 		Description string             `json:"description"`
 		Content     map[string]content `json:"content"`
+		Headers     map[string]struct {
+			Example string `json:"example"`
+		} `json:"headers"`
 	} `json:"responses"`
 }
 

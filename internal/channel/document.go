@@ -27,6 +27,9 @@ func document(d *huma.OpenAPI) {
 		if e.Request != nil {
 			exemplify(o.RequestBody.Content["application/json"], e.Name, e.Request)
 		}
+		for name, value := range e.Headers {
+			o.Responses[strconv.Itoa(e.Status)].Headers[name].Example = value
+		}
 		if e.Response != nil {
 			for _, content := range o.Responses[strconv.Itoa(e.Status)].Content {
 				exemplify(content, e.Name, e.Response)
@@ -55,10 +58,11 @@ func conventional(name string, s *huma.Schema) {
 
 // example is what was sent and answered once.
 type example struct {
-	Name     string          `json:"name"`
-	Request  json.RawMessage `json:"request,omitempty"`
-	Status   int             `json:"status"`
-	Response json.RawMessage `json:"response,omitempty"`
+	Name     string            `json:"name"`
+	Request  json.RawMessage   `json:"request,omitempty"`
+	Status   int               `json:"status"`
+	Headers  map[string]string `json:"headers,omitempty"` // of an answer without a body
+	Response json.RawMessage   `json:"response,omitempty"`
 }
 
 //go:embed examples.json

@@ -80,8 +80,20 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// Every operation has an example of its answer, and of its body when it takes
-// one; each fits its schema.
+// withHeader reports whether a header has an example.
+func withHeader(headers map[string]struct {
+	Example string `json:"example"`
+}) bool {
+	for _, h := range headers {
+		if h.Example != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Every operation has an example of its answer, of its headers when it has no body,
+// and of the request's body when it takes one; each fits its schema.
 func TestExamplesFitSchemas(t *testing.T) {
 	t.Parallel()
 	fits := func(o *operation, what string, place []string, examples map[string]struct {
@@ -109,6 +121,9 @@ func TestExamplesFitSchemas(t *testing.T) {
 			succeeds = true
 			for kind, c := range r.Content {
 				fits(o, "answer", o.responseSchema(status, kind), c.Examples)
+			}
+			if len(r.Content) == 0 && !withHeader(r.Headers) {
+				t.Errorf("%s: no example of the answer, which has no body, nor of its headers", o.ID)
 			}
 		}
 		if !succeeds {

@@ -21,10 +21,11 @@ var update = flag.Bool("update", false, "write examples.json")
 
 // exchange is one example of the document.
 type exchange struct {
-	Name     string `json:"name"`
-	Request  any    `json:"request,omitempty"`
-	Status   int    `json:"status"`
-	Response any    `json:"response,omitempty"`
+	Name     string            `json:"name"`
+	Request  any               `json:"request,omitempty"`
+	Status   int               `json:"status"`
+	Headers  map[string]string `json:"headers,omitempty"`
+	Response any               `json:"response,omitempty"`
 }
 
 // The examples of the document are what the server answers, with what differs
@@ -71,7 +72,8 @@ func record(h *house) map[string]exchange {
 			e.Request = n.value(decoded(h.t, mustJSON(request)))
 		}
 		switch kind := a.header.Get("Content-Type"); {
-		case len(a.body) == 0:
+		case len(a.body) == 0: // what it says is in its cookie
+			e.Headers = map[string]string{"Set-Cookie": a.header.Get("Set-Cookie")}
 		case strings.HasPrefix(kind, "application/json"):
 			e.Response = n.value(decoded(h.t, a.body))
 		default:
