@@ -16,7 +16,7 @@
 // test needs PostgreSQL. It uses the server at COUNTERSIGN_TEST_POSTGRES, or
 // starts a private one and stops it at its end, also after SIGINT and SIGTERM.
 // Where the server binaries are missing and it runs as root on a machine with
-// apt-get, it installs them without creating a cluster.
+// apt-get, it installs them without creating a cluster, and curl and jq too.
 //
 // Exit status: 0 all held; 1 a gate failed; 2 wrong usage; 3 the machine lacks
 // something, which the message names.

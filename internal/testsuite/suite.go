@@ -34,6 +34,9 @@ func test(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer os.RemoveAll(folder)
 
+	if err := getShellTools(ctx, out); err != nil {
+		return err
+	}
 	p := parts{out: out}
 	defer p.print()
 	var env []string
@@ -132,6 +135,24 @@ func sendLines(from io.Reader, lines chan<- []byte) error {
 			return err
 		}
 	}
+}
+
+// getShellTools installs what the README's session is typed with, where that can
+// be done. Elsewhere its test is skipped and says why.
+func getShellTools(ctx context.Context, out io.Writer) error {
+	var missing []string
+	for _, name := range []string{"curl", "jq"} {
+		if _, err := exec.LookPath(name); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 || len(missing) == 0 {
+		return nil
+	}
+	if err := apt(ctx, out, "update", "-q"); err != nil {
+		return err
+	}
+	return apt(ctx, out, append([]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)...)
 }
 
 // needCompiler fails when the race detector cannot be built.
