@@ -22,11 +22,16 @@ func (agentCommand) Help() string {
 	return `A scripted agent: no model decides anything. It holds a run's restricted token and the origin, nothing
 else, and speaks only the restricted HTTP API.
 
-purchase   buys what the run's terms say, and on the way tries what must be refused: a body swapped under
-           a live permit, a permit used twice, an owner's route, the shop directly, a purchase after the end.
-overreach  alters an argument, which pauses the run.
+The script "purchase" buys what the run's terms say, and on the way tries what must be refused: a body
+swapped under a live permit, a permit used twice, an owner's route, the shop directly, a purchase after the
+end. A run of the target local has no shop to go to; those two steps are skipped.
+
+The script "overreach" alters an argument, which pauses the run.
 
 The token is never a flag: set COUNTERSIGN_TOKEN or give --token-file.
+
+` + members + `
+
 Status 0: everything came as expected. 1: something did not. 3: nobody answers at the origin.`
 }
 
@@ -43,7 +48,10 @@ func (c *agentCommand) Run(ctx context.Context, s streams) error {
 		Record:   out.add,
 	}
 	err = a.Play(ctx, c.Script)
-	if unreached := errors.Is(err, client.ErrUnanswered) && out.steps == 0; err != nil && !unreached && ctx.Err() == nil {
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(differs("agent: interrupted"), out.err)
+	}
+	if unreached := errors.Is(err, client.ErrUnanswered) && out.steps == 0; err != nil && !unreached {
 		err = differs("agent: %w", err)
 	}
 	return errors.Join(err, out.err)

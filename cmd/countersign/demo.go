@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"countersign/internal/app"
+	"countersign/internal/audit"
 	"countersign/internal/client"
 	"countersign/internal/keys"
 	"countersign/internal/scripted"
@@ -20,9 +23,9 @@ import (
 )
 
 type demoCommand struct {
-	Dir  string `placeholder:"D" help:"Folder for everything the demo makes. Default: a new temporary one."`
-	JSON bool   `name:"json" help:"Print one JSON object a line; the last is {\"result\": \"ok\" or \"failed\"}."`
-	Wait bool   `help:"Leave everything up at the end and print what a person needs to be the agent."`
+	Dir  string `placeholder:"D" help:"Folder for everything the demo makes: a new one, an empty one, or that of an earlier demo. Default: a new temporary one."`
+	JSON bool   `name:"json" help:"Print one JSON object a line; the last is {\"result\": \"ok\"}, or \"failed\" with a reason."`
+	Wait bool   `help:"Leave everything up at the end and print what a person needs to be the agent, until Ctrl-C. The evidence of that run is exported then."`
 }
 
 func (demoCommand) Help() string {
@@ -31,7 +34,10 @@ a scripted agent that holds a run's token and the origin, nothing else.
 
 Run one buys a keyboard, and the agent tries on the way what must be refused. Run two alters an argument
 and is paused. Evidence of both is exported to D/evidence.json and D/evidence-refused.json, the public key
-to D/evidence.pub, and both are verified.
+to D/evidence.pub, and both are verified. With --wait the run that you play is exported to
+D/evidence-yours.json.
+
+` + members + ` With --wait one line more has runId, origin, token and expiresAt.
 
 The processes run as one user on one machine: they are not isolated from each other.
 Status 0: the purchase completed, every overreach was refused with its code, both exports verify.`
@@ -45,6 +51,8 @@ type demo struct {
 	store *child
 	plane *child
 	owner client.Owner
+	runID string // of the run that is being shown, "" between them
+	shown bool   // the servers are up: there is something to look at in dir
 }
 
 const (
@@ -63,15 +71,27 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		}
 	}
 	err := d.play(ctx, c.Wait)
-	result := "ok"
-	if err != nil {
-		result = "failed"
+	if errors.Is(err, context.Canceled) {
+		err = differs("demo: interrupted")
 	}
-	if c.JSON {
-		d.out.object(map[string]string{"result": result})
-	}
-	d.out.say("\nResult: %s. Everything is in %s.", result, d.dir)
+	d.conclude(err)
 	return errors.Join(err, d.out.err)
+}
+
+// conclude says how the demo ended, and where to look when there is something.
+func (d *demo) conclude(err error) {
+	result := map[string]string{"result": "ok"}
+	if err != nil {
+		result["result"], result["reason"] = "failed", err.Error()
+	}
+	if d.out.json {
+		d.out.object(result)
+	}
+	where := ""
+	if d.shown {
+		where = " Everything is in " + d.dir + "."
+	}
+	d.out.say("\nResult: %s.%s", result["result"], where)
 }
 
 // play shows everything, and leaves nothing running.
@@ -88,14 +108,23 @@ func (d *demo) play(ctx context.Context, wait bool) error {
 	return errors.Join(err, d.stop())
 }
 
-// lockDemo keeps a second demo out of the folder.
+// lockDemo keeps a second demo out of the folder. It takes none that holds
+// something and that no demo has made.
 func lockDemo(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return nil, mend(err, dir, database{})
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "demo.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, mend(err, dir, database{})
+	}
+	lock := filepath.Join(dir, "demo.lock")
+	if _, err := os.Lstat(lock); len(entries) > 0 && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("demo: %s is not empty and no demo made it; give --dir a new folder", dir)
+	}
+	f, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, mend(err, dir, database{})
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
@@ -138,18 +167,21 @@ func (d *demo) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first, err := d.verify("evidence.json", run.StatusCompleted)
-	second, errSecond := d.verify("evidence-refused.json", run.StatusPaused)
+	first, err := d.verify("evidence.json", run.StatusCompleted, (*audit.Report).PrintShort)
+	second, errSecond := d.verify("evidence-refused.json", run.StatusPaused, (*audit.Report).Print)
 	d.out.say("%s%s", first, second)
-	d.out.say("\nCheck it yourself:\n  countersign verify %s --key %s", d.path("evidence.json"), d.path("evidence.pub"))
+	d.out.say("\nCheck it yourself:\n  %s verify %s --key %s --store-key %s", invocation(), quoted(d.path("evidence.json")), quoted(d.path("evidence.pub")), quoted(d.path(receiptKey)))
 	return errors.Join(err, errSecond)
 }
+
+// receiptKey is the store's public key in the folder of the demo.
+const receiptKey = "store/keys/receipt.pub"
 
 // start brings up the store and the control plane.
 func (d *demo) start(ctx context.Context) error {
 	control, shop := d.path("control"), d.path("store")
 	if err := app.Init(ctx, control, ""); err != nil && !errors.Is(err, keys.ErrExists) {
-		return err
+		return mend(err, control, database{})
 	}
 	var err error
 	d.store, err = d.child("store", nil, "store", "--dir", shop, "--addr", "127.0.0.1:0", "--trust", filepath.Join(control, "keys", "dispatch.pub"), "--create")
@@ -168,7 +200,7 @@ func (d *demo) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.owner = client.Owner{Origin: origin, HTTP: client.New()}
+	d.owner, d.shown = client.Owner{Origin: origin, HTTP: client.New()}, true
 	d.out.say("countersign demo\n  control plane  %s  SQLite in %s\n  storefront     %s  another process with another key and another host name\n  logs           %s", origin, control, shopOrigin, d.path("*.log"))
 	return nil
 }
@@ -188,7 +220,7 @@ func (d *demo) child(name string, env []string, args ...string) (*child, error) 
 
 // step records what somebody other than the agent did.
 func (d *demo) step(actor, what, verdict string, r client.Reply) {
-	d.out.add(scripted.Entry{Time: scripted.Now(), Actor: actor, Action: what, Verdict: verdict, ReasonCode: r.Reason, Status: r.Status, Ms: r.Ms})
+	d.out.add(scripted.Entry{Time: scripted.Now(), RunID: d.runID, Actor: actor, Action: what, Verdict: verdict, ReasonCode: r.Reason, Status: r.Status, Ms: r.Ms})
 }
 
 // did records an owner's request.
@@ -215,9 +247,11 @@ func (d *demo) signIn(ctx context.Context) error {
 
 // create makes a run and issues its token.
 func (d *demo) create(ctx context.Context) (string, client.Session, error) {
+	d.runID = ""
 	id, r, err := d.owner.CreateRun(ctx, map[string]string{
 		"service": "merchant", "target": "hosted", "channel": "http", "mode": "bounded", "budgetCents": "13700", "instruction": demoInstruction,
 	})
+	d.runID = id
 	if err := d.did("create a run, at most $137.00", r, err); err != nil {
 		return "", client.Session{}, err
 	}
@@ -261,6 +295,7 @@ func (d *demo) follow(ctx context.Context, c *child, script string) error {
 			_ = c.cmd.Process.Kill() // it may have ended just now
 			return differs("demo: the agent wrote what is no entry: %w", err)
 		}
+		e.RunID = or(e.RunID, d.runID) // it learns the run's id from its first answer
 		d.out.add(e)
 	}
 	<-c.exited
@@ -275,6 +310,7 @@ func (d *demo) follow(ctx context.Context, c *child, script string) error {
 
 // export writes a run's evidence to a file of the folder.
 func (d *demo) export(ctx context.Context, runID, name string) error {
+	d.runID = runID
 	r, err := d.owner.Export(ctx, runID)
 	if err := d.did("export "+name, r, err); err != nil {
 		return err
@@ -300,9 +336,10 @@ func replaceFile(path string, content []byte) error {
 // verify checks an export with the key beside it, as the verify command would,
 // and that the run came to the end that it should have. It returns the report for
 // people.
-func (d *demo) verify(name, status string) (string, error) {
+func (d *demo) verify(name, status string, print func(*audit.Report, io.Writer, string) error) (string, error) {
 	start := time.Now()
-	command := verifyCommand{Keys: []string{d.path("evidence.pub")}, StoreKey: d.path("store/keys/receipt.pub")}
+	d.runID = "" // the report says whose evidence it is
+	command := verifyCommand{Keys: []string{d.path("evidence.pub")}, StoreKey: d.path(receiptKey)}
 	options, err := command.options()
 	if err != nil {
 		return "", err
@@ -318,7 +355,7 @@ func (d *demo) verify(name, status string) (string, error) {
 	}
 	d.step(verifierActor, "verify "+name, verdict, client.Reply{Ms: time.Since(start).Milliseconds()})
 	var text strings.Builder
-	err = report.Print(&text, "\n"+d.path(name))
+	err = print(report, &text, "\n"+d.path(name))
 	if !good {
 		err = differs("demo: %s does not verify as the evidence of a run that is %s", name, status)
 	}

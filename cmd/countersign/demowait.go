@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 )
 
 // wait leaves the servers up with a fresh run for a person to be its agent,
@@ -19,12 +21,23 @@ func (d *demo) wait(ctx context.Context) error {
 	d.out.say(firstCommands, session.Origin, session.Token, session.ExpiresAt)
 	select {
 	case <-ctx.Done():
-		return d.out.err
+		return errors.Join(d.exportPlayed(context.WithoutCancel(ctx), id), d.out.err)
 	case <-d.plane.exited:
 		return fmt.Errorf("the process control ended:\n%s", d.plane.tail.String())
 	case <-d.store.exited:
 		return fmt.Errorf("the process store ended:\n%s", d.store.tail.String())
 	}
+}
+
+// exportTime is how long the last export has after Ctrl-C.
+const exportTime = 5 * time.Second
+
+// exportPlayed keeps what was done in the run that a person played.
+func (d *demo) exportPlayed(ctx context.Context, runID string) error {
+	ctx, cancel := context.WithTimeout(ctx, exportTime)
+	defer cancel()
+	d.out.say("")
+	return d.export(ctx, runID, "evidence-yours.json")
 }
 
 // firstCommands are for a shell: one step of a run, from looking to the receipt.
@@ -58,4 +71,5 @@ PERMIT=$(grep -o '"token":"[^"]*"' decision.json | cut -d '"' -f 4)
 # second effect and brings the stored result.
 call $ORIGIN/api/v1/operation -H "x-step-permit: $PERMIT" -H "x-idempotency-key: step-1-of-my-own-run" -d '{"action":'"$ACTION"'}'
 
-# Observe again and go on: product, cart, checkout, order. Stop the demo with Ctrl-C.`
+# Observe again and go on: product, cart, checkout, order. Stop the demo with Ctrl-C; it exports
+# the evidence of this run then.`

@@ -22,6 +22,9 @@ type timeline struct {
 	err    error
 }
 
+// members describes the JSON lines to their readers.
+const members = "With --json each line is an object with time, step, runId, actor, action, verdict, reasonCode, status, permitId, receiptId and ms; what does not apply is null."
+
 // newTimeline writes for programs or for people; in colour only to a terminal.
 func newTimeline(w io.Writer, asJSON bool) *timeline {
 	t := &timeline{w: w, json: asJSON}
@@ -88,7 +91,7 @@ func pad(verdict string) string { return fmt.Sprintf("%-*s", verdictWidth, verdi
 func (t *timeline) paint(verdict string) string {
 	colour := "32"
 	switch verdict {
-	case scripted.Refused, "PAUSE", "TERMINATE", "paused":
+	case scripted.Refused, scripted.Skipped, "PAUSE", "TERMINATE", "paused":
 		colour = "33"
 	case scripted.NotRefused, scripted.Failed:
 		colour = "31;1"

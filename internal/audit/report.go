@@ -81,6 +81,14 @@ func cannotShow(keys string) []string {
 
 // Print writes the report for people under the given name of the export.
 func (r *Report) Print(w io.Writer, name string) error {
+	return r.print(w, name, r.CannotShow)
+}
+
+// PrintShort writes it without what it cannot show, for one of several reports that
+// stand together: the last says it for all.
+func (r *Report) PrintShort(w io.Writer, name string) error { return r.print(w, name, nil) }
+
+func (r *Report) print(w io.Writer, name string, cannotShow []string) error {
 	p := &printer{w: w}
 	s := r.Subject
 	p.line("%s", name)
@@ -110,11 +118,13 @@ func (r *Report) Print(w io.Writer, name string) error {
 	}
 	p.part("lawfulness", r.Lawfulness.Proved, r.Lawfulness.Reason, r.Lawfulness.Failures, unlawful)
 	p.line("")
-	p.line("  What this cannot show:")
-	for _, sentence := range r.CannotShow {
-		p.wrapped("  - ", "    ", sentence)
+	if len(cannotShow) > 0 {
+		p.line("  What this cannot show:")
+		for _, sentence := range cannotShow {
+			p.wrapped("  - ", "    ", sentence)
+		}
+		p.line("")
 	}
-	p.line("")
 	if r.OK() {
 		p.line("  VERIFIED  every check holds")
 	} else {

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // New makes a client that goes exactly where it is told: no proxy, no redirect.
@@ -25,6 +27,7 @@ func New() *http.Client {
 type Reply struct {
 	Status  int
 	Reason  string // reasonCode of a problem
+	Detail  string // detail of a problem, without what would steer a terminal
 	Body    []byte
 	Cookies []*http.Cookie
 	After   time.Duration // Retry-After
@@ -56,10 +59,27 @@ func Send(client *http.Client, r *http.Request) (Reply, error) {
 	if resp.StatusCode >= 400 {
 		var problem struct {
 			ReasonCode string `json:"reasonCode"`
+			Detail     string `json:"detail"`
 		}
 		// A problem without a code stays one: the status says enough.
 		_ = json.Unmarshal(body, &problem)
-		out.Reason = problem.ReasonCode
+		out.Reason, out.Detail = problem.ReasonCode, strings.Map(printable, problem.Detail)
 	}
 	return out, nil
+}
+
+// Got says in an error what an answer was: status, reason and detail.
+func (r Reply) Got() string {
+	got := strings.TrimSpace(fmt.Sprintf("got %d %s", r.Status, r.Reason))
+	if r.Detail != "" {
+		got += ": " + r.Detail
+	}
+	return got
+}
+
+func printable(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return -1
+	}
+	return r
 }

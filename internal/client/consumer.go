@@ -54,7 +54,7 @@ func (c *Consumer) again(ctx context.Context, try func() (Reply, error)) (Reply,
 		case err == nil && r.Reason != "IN_PROGRESS" && r.Reason != "LEDGER_UNAVAILABLE":
 			return r, nil
 		case err == nil:
-			last = fmt.Errorf("%d %s", r.Status, r.Reason)
+			last = errors.New(r.Got())
 		default:
 			last = err
 		}

@@ -47,7 +47,7 @@ func (c *Owner) do(ctx context.Context, method, path string, body any, status in
 		return Reply{}, err
 	}
 	if got.Status != status {
-		return got, fmt.Errorf("%s %s: want %d, got %d %s", method, path, status, got.Status, got.Reason)
+		return got, fmt.Errorf("%s %s: want %d, %s", method, path, status, got.Got())
 	}
 	if v != nil {
 		if err := json.Unmarshal(got.Body, v); err != nil {

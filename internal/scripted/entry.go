@@ -16,6 +16,7 @@ const Actor = "scripted agent"
 type Entry struct {
 	Time       string `json:"time"`
 	Step       int    `json:"step"`
+	RunID      string `json:"runId"`
 	Actor      string `json:"actor"`
 	Action     string `json:"action"`
 	Verdict    string `json:"verdict"`
@@ -26,18 +27,21 @@ type Entry struct {
 	Ms         int64  `json:"ms"`
 }
 
-// MarshalJSON writes null for an empty reason, permit or receipt and for a status
-// of 0. Reading needs nothing of its own: null leaves the zero value.
+// MarshalJSON writes null for an empty run, reason, permit or receipt and for a
+// status of 0. Reading needs nothing of its own: null leaves the zero value.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	type plain Entry
 	return json.Marshal(struct {
+		Time  string  `json:"time"`
+		Step  int     `json:"step"`
+		RunID *string `json:"runId"`
 		plain
 		ReasonCode *string `json:"reasonCode"`
 		Status     *int    `json:"status"`
 		PermitID   *string `json:"permitId"`
 		ReceiptID  *string `json:"receiptId"`
 		Ms         int64   `json:"ms"` // behind them, as in Entry
-	}{plain(e), orNull(e.ReasonCode), orNull(e.Status), orNull(e.PermitID), orNull(e.ReceiptID), e.Ms})
+	}{e.Time, e.Step, orNull(e.RunID), plain(e), orNull(e.ReasonCode), orNull(e.Status), orNull(e.PermitID), orNull(e.ReceiptID), e.Ms})
 }
 
 func orNull[T comparable](v T) *T {
@@ -55,6 +59,7 @@ func Now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 const (
 	OK         = "ok"
 	Refused    = "refused"     // as it must be
+	Skipped    = "skipped"     // does not apply to the run
 	NotRefused = "NOT REFUSED" // what must have been refused was not, or not so
 	Failed     = "FAILED"
 )

@@ -37,6 +37,8 @@ var scripts = map[string][]func(*Agent, context.Context) error{
 type Agent struct {
 	client.Consumer
 	Record      func(Entry) // takes each thing as it happens
+	runID       string
+	local       bool // the run's shop is inside the control plane
 	terms       map[string]any
 	instruction string // the owner's
 	shop        string // origin of the terms
@@ -101,7 +103,7 @@ func (a *Agent) Play(ctx context.Context, script string) error {
 // record notes what an answer was.
 func (a *Agent) record(what, verdict, reason string, r client.Reply, permitID, receiptID string) {
 	a.Record(Entry{
-		Time: Now(), Actor: Actor, Action: what, Verdict: verdict, ReasonCode: reason, Status: r.Status,
+		Time: Now(), RunID: a.runID, Actor: Actor, Action: what, Verdict: verdict, ReasonCode: reason, Status: r.Status,
 		PermitID: permitID, ReceiptID: receiptID, Ms: r.Ms,
 	})
 }
@@ -110,7 +112,7 @@ func (a *Agent) record(what, verdict, reason string, r client.Reply, permitID, r
 func (a *Agent) accept(what string, r client.Reply, into any) error {
 	if r.Status != http.StatusOK {
 		a.record(what, Failed, r.Reason, r, "", "")
-		return fmt.Errorf("%s: want 200, got %d %s", what, r.Status, r.Reason)
+		return fmt.Errorf("%s: want 200, %s", what, r.Got())
 	}
 	if err := json.Unmarshal(r.Body, into); err != nil {
 		a.record(what, Failed, "", r, "", "")
@@ -126,7 +128,7 @@ func (a *Agent) mustRefuse(what string, r client.Reply, status int, reason, perm
 		return nil
 	}
 	a.record(what, NotRefused, r.Reason, r, permitID, "")
-	return fmt.Errorf("%s: want %d %s, got %d %s", what, status, reason, r.Status, r.Reason)
+	return fmt.Errorf("%s: want %d %s, %s", what, status, reason, r.Got())
 }
 
 // learn asks what the run may do at all.
@@ -137,6 +139,8 @@ func (a *Agent) learn(ctx context.Context) error {
 		return fmt.Errorf("%w from %s: %w", client.ErrUnanswered, a.Origin, err)
 	}
 	var can struct {
+		RunID       string          `json:"runId"`
+		Target      string          `json:"target"`
 		Instruction string          `json:"instruction"`
 		Terms       json.RawMessage `json:"terms"`
 	}
@@ -146,7 +150,7 @@ func (a *Agent) learn(ctx context.Context) error {
 	if err := decodeNumbers(can.Terms, &a.terms); err != nil {
 		return fmt.Errorf("the run's terms are unreadable: %w", err)
 	}
-	a.instruction = can.Instruction
+	a.runID, a.local, a.instruction = can.RunID, can.Target == "local", can.Instruction
 	a.shop, _ = a.terms["origin"].(string)
 	a.record("ask for capabilities", OK, "", r, "", "")
 	return nil
@@ -355,6 +359,11 @@ func (a *Agent) ownerRoute(ctx context.Context) error {
 // shopDirectly goes to the shop past the control plane, as any visitor can.
 func (a *Agent) shopDirectly(ctx context.Context) error {
 	const look, order = "open a page of the shop", "order at the shop directly"
+	if a.local {
+		a.record("no shop to open: the run is local", Skipped, "", client.Reply{}, "", "")
+		a.record("no shop to order at: the run is local", Skipped, "", client.Reply{}, "", "")
+		return nil
+	}
 	if u, err := url.Parse(a.shop); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("%s: the terms name no shop on the web", look)
 	}
