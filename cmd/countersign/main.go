@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -35,6 +36,8 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Apply pending migrations to a ledger."`
 	Openapi openapiCommand `cmd:"" help:"Print the OpenAPI document."`
 	Version versionCommand `cmd:"" help:"Print the version."`
+
+	ShowVersion versionFlag `name:"version" help:"Print the version."`
 }
 
 // streams are where a command writes: results to out, all else to err.
@@ -51,7 +54,13 @@ func execute(args []string, s streams) int {
 		fmt.Fprintln(s.err, "countersign:", err)
 		return statusUsage
 	}
-	command, err := parser.Parse(args)
+	if len(args) == 0 {
+		err = errors.New("want a command: " + strings.Join(names(parser), ", "))
+	}
+	var command *kong.Context
+	if err == nil {
+		command, err = parser.Parse(args)
+	}
 	if err != nil {
 		fmt.Fprintln(s.err, "countersign:", err)
 		fmt.Fprintln(s.err, "Run `countersign --help` or `countersign COMMAND --help`.")
@@ -62,6 +71,15 @@ func execute(args []string, s streams) int {
 		fmt.Fprintln(s.err, "countersign:", err)
 	}
 	return statusOf(err)
+}
+
+// names are those of the commands, in the order of the help.
+func names(parser *kong.Kong) []string {
+	var list []string
+	for _, c := range parser.Model.Children {
+		list = append(list, c.Name)
+	}
+	return list
 }
 
 func newParser(ctx context.Context, s streams) (*kong.Kong, error) {

@@ -5,10 +5,25 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/alecthomas/kong"
+
 	"countersign/internal/channel"
 )
 
 type versionCommand struct{}
+
+// versionFlag does the same as the command, as --help does help.
+type versionFlag bool
+
+// BeforeReset is called by kong when the flag is there, before anything that is
+// missing is complained about.
+func (versionFlag) BeforeReset(app *kong.Kong, s streams) error {
+	if err := (versionCommand{}).Run(s); err != nil {
+		return err
+	}
+	app.Exit(statusDone)
+	return nil
+}
 
 func (versionCommand) Run(s streams) error {
 	version := "(unknown)"
