@@ -179,7 +179,7 @@ func TestPages(t *testing.T) {
 	visitor := map[string]string{
 		"/":                            `<a href="/products/fieldwork-keyboard">Fieldwork keyboard</a>`,
 		"/products/fieldwork-keyboard": "<button>Add to cart</button>",
-		"/cart":                        "<button>Prepare checkout</button>",
+		"/cart":                        "The cart is empty.",
 		"/checkout":                    "<button>Place order</button>",
 		"/nothing":                     "There is nothing under this address",
 	}
@@ -212,6 +212,12 @@ func TestPages(t *testing.T) {
 	}
 	if _, body, _ := browse(t, "GET", h.origin+"/cart", "", ""); strings.Contains(body, "Remove") {
 		t.Error("a visitor sees a session's cart")
+	}
+	// A checkout of nothing is not offered, one of something is.
+	for cookie, offered := range map[string]bool{"": false, h.cookie: true} {
+		if _, body, _ := browse(t, "GET", h.origin+"/cart", cookie, ""); strings.Contains(body, "<button>Prepare checkout</button>") != offered {
+			t.Errorf("the cart with the cookie %q: a checkout is offered: %v", cookie, !offered)
+		}
 	}
 	h.get(200, "/static/store.css")
 }
