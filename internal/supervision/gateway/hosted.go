@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"regexp"
 	"strings"
 	"time"
 
@@ -92,10 +94,31 @@ func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r s
 	}
 	receipt, err := g.believe(s, p, got)
 	if err != nil {
-		g.Log.Warn("a store's answer does not verify", "run", s.ID, "execution", p.ID, "status", got.Status, "error", err)
+		reason, check := hint(got.Body)
+		g.Log.Warn("a store's answer does not verify", "run", s.ID, "execution", p.ID, "status", got.Status, "error", err, "unverified_reason", reason, "unverified_check", check)
 		return answer{cause: "unverifiable_answer", http: got}
 	}
 	return answer{receipt: receipt, jws: got.Receipt, http: got}
+}
+
+// codes are what a hint may consist of: nothing that is free text.
+var codes = regexp.MustCompile(`^[A-Za-z_]{1,40}$`)
+
+// hint is the reasonCode and check of an answer that nothing proves, for the
+// operator who looks for the cause: a store that trusts another dispatch key says so
+// there. Nothing is decided by it.
+func hint(body []byte) (reason, check string) {
+	var said struct {
+		ReasonCode string `json:"reasonCode"`
+		Check      string `json:"check"`
+	}
+	if json.Unmarshal(body, &said) != nil || !codes.MatchString(said.ReasonCode) {
+		return "none", "none"
+	}
+	if !codes.MatchString(said.Check) {
+		said.Check = "none"
+	}
+	return said.ReasonCode, said.Check
 }
 
 func (g *Gateway) believe(s *run.State, p dispatch.Permit, got dispatch.Answer) (*dispatch.Receipt, error) {
