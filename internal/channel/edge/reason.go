@@ -82,7 +82,7 @@ var reasons = []Reason{
 	{authority.Frozen, 409, "Workspace frozen", "Nothing is issued or dispatched while it lasts; this build has no command that freezes or lifts.", 0},
 	{authority.InvalidRequest, 400, "Invalid request", "Correct what errors names; nothing was stored.", 0},
 	{authority.NotImplemented, 501, "Not built", "Choose another value; api/protocol.md says what exists.", 0},
-	{authority.NotFound, 404, "Not found", "Check the path and the id.", 0},
+	{authority.NotFound, 404, "Not found", "Check the path and the id; /openapi.json, /protocol and /reasons say what there is.", 0},
 	{AuthenticationRequired, 401, "Authentication required", "Sign in, or send the run's token as Authorization: Bearer.", 0},
 	{BearerOnOwnerRoute, 403, "Bearer token on an owner route", "Owner routes take the owner's session cookie and no Authorization header.", 0},
 	{OriginRejected, 403, "Origin rejected", "Send the request to and from the configured origin.", 0},
