@@ -40,6 +40,7 @@ D/evidence-yours.json.
 ` + members + ` With --wait one line more has runId, origin, token and expiresAt.
 
 The processes run as one user on one machine: they are not isolated from each other.
+
 Status 0: the purchase completed, every overreach was refused with its code, both exports verify.`
 }
 
