@@ -57,6 +57,7 @@ type config struct {
 	noStore   bool
 	heartbeat time.Duration
 	maxList   int              // bytes of a list; 0: the product's
+	slow      time.Duration    // how long the store thinks before each answer
 	unchecked bool             // an owner's session is looked at once and never again
 	now       func() time.Time // nil: the system's clock
 }
@@ -91,7 +92,7 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 		Sender: dispatch.NewClient(nil), Log: slog.New(slog.DiscardHandler), Workspace: ledger.DefaultWorkspace,
 	}
 	if !c.noStore {
-		g.Store = h.openStore(dir)
+		g.Store = h.openStore(dir, c.slow)
 	}
 	h.gateway = gateway.New(g)
 	h.answer(listener, c)
@@ -151,7 +152,7 @@ func (h *house) serve(l net.Listener) {
 	})
 }
 
-func (h *house) openStore(control string) *gateway.Store {
+func (h *house) openStore(control string, slow time.Duration) *gateway.Store {
 	list, err := os.ReadFile(filepath.Join(control, "keys", "dispatch.pub"))
 	must(h.t, err)
 	trust, err := dispatch.ParseKeys(list)
@@ -162,7 +163,10 @@ func (h *house) openStore(control string) *gateway.Store {
 	h.store = "http://" + server.Listener.Addr().String()
 	s, err := store.Open(dir, store.Options{Origin: h.store, Trust: trust, Clock: h.clock.Now, Log: slog.New(slog.DiscardHandler)})
 	must(h.t, err)
-	server.Config.Handler = s.Handler()
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(slow)
+		s.Handler().ServeHTTP(w, r)
+	})
 	server.Start()
 	h.t.Cleanup(func() { server.Close(); s.Close() })
 	h.storeKey = s.ReceiptKey()
