@@ -150,48 +150,44 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// forge gives an empty ledger the record of a whole one, until it is forgotten.
-func forge(t *testing.T, dir, url string) (forget func()) {
+// unrecorded takes the record of its migrations from a ledger; back returns it.
+func unrecorded(t *testing.T, dir, url string) (back func()) {
 	t.Helper()
-	ctx, whole := context.Background(), filepath.Join(t.TempDir(), "whole")
-	engine, empty, full := "sqlite", filepath.Join(dir, "countersign.db"), filepath.Join(whole, "countersign.db")
+	engine, name := "pgx", url
 	if url == "" {
-		must(t, app.Init(ctx, whole, ""))
-	} else {
-		engine, empty, full = "pgx", url, unmigrated(t)
-		must(t, app.Init(ctx, whole, full))
+		engine, name = "sqlite", filepath.Join(dir, "countersign.db")
 	}
-	from, err := sql.Open(engine, full)
-	must(t, err)
-	defer from.Close()
-	to, err := sql.Open(engine, empty)
-	must(t, err)
-	defer to.Close()
-	_, err = to.Exec(`CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied BIGINT NOT NULL)`)
-	must(t, err)
-	rows, err := from.Query(`SELECT number, name, checksum, applied FROM migrations`)
-	must(t, err)
-	defer rows.Close()
-	copied := 0
-	for rows.Next() {
-		var number, applied int64
-		var name, checksum string
-		must(t, rows.Scan(&number, &name, &checksum, &applied))
-		_, err = to.Exec(`INSERT INTO migrations VALUES ($1, $2, $3, $4)`, number, name, checksum, applied)
+	do := func(statements ...string) {
+		t.Helper()
+		db, err := sql.Open(engine, name)
 		must(t, err)
-		copied++
+		defer db.Close()
+		for _, s := range statements {
+			_, err = db.Exec(s)
+			must(t, err)
+		}
 	}
-	must(t, rows.Err())
-	if copied == 0 {
-		t.Fatal("a whole ledger has no record of its migrations")
-	}
-	return func() {
-		to, err := sql.Open(engine, empty)
+	do(`CREATE TABLE kept AS SELECT * FROM migrations`, `DELETE FROM migrations`)
+	return func() { do(`INSERT INTO migrations SELECT * FROM kept`, `DROP TABLE kept`) }
+}
+
+// A ledger that does not say that every migration was applied is not served.
+func TestRecordOfMigrations(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		ctx, dir := context.Background(), filepath.Join(t.TempDir(), "D")
+		must(t, app.Init(ctx, dir, url))
+		c := app.Config{Dir: dir, Addr: "localhost:0", Database: url}
+		back := unrecorded(t, dir, url)
+		if a, err := app.Open(ctx, c); !errors.Is(err, ledger.ErrPending) || !strings.Contains(err.Error(), "countersign migrate") {
+			t.Errorf("without the record: %v, %v, want ErrPending, naming the command", a, err)
+		}
+		// Negative control: the same ledger is served when its record says so. It is the
+		// record that refuses it and nothing that the tables lack.
+		back()
+		a, err := app.Open(ctx, c)
 		must(t, err)
-		defer to.Close()
-		_, err = to.Exec(`DELETE FROM migrations`)
-		must(t, err)
-	}
+		must(t, a.Close())
+	})
 }
 
 // Pending migrations are refused until an operator applies them.
