@@ -203,7 +203,7 @@ func (h *house) freeze() (lift func()) {
 func TestEachGuard(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
-		for _, g := range slices.Concat(guards, receiptGuards, []guard{waitedGuard}, usedUpGuards) {
+		for _, g := range slices.Concat(guards, receiptGuards, []guard{waitedGuard, endedGuard}, usedUpGuards) {
 			id, happened, err := g.try(h, nil)
 			if happened || reason(err) != g.want {
 				t.Errorf("%s: happened %t, %v; want %s", g.name, happened, err, g.want)
@@ -241,48 +241,64 @@ func (h *house) breaks(id, rule string) bool {
 	return slices.ContainsFunc(replayed.Unlawful(), func(u run.Unlawful) bool { return u.Rule == rule })
 }
 
-// forging alters the answers to orders on their way from the store and signs them
-// again.
+// forging alters the answers to one request on their way from the store and signs
+// them again.
 type forging struct {
 	gateway.Sender
+	path    string
 	key     ed25519.PrivateKey
 	receipt func(*dispatch.Receipt)
-	body    func(string) string
+	body    string // added to the answer's
 }
 
 func (f forging) Send(ctx context.Context, r dispatch.Request) (dispatch.Answer, error) {
 	a, err := f.Sender.Send(ctx, r)
-	if err == nil && r.Permit != "" && strings.HasSuffix(r.URL, "/api/orders") {
+	if err == nil && r.Permit != "" && strings.HasSuffix(r.URL, f.path) {
 		a.Receipt = resign(a.Receipt, f.key, f.receipt)
-		a.Body = []byte(f.body(string(a.Body)))
+		a.Body = append(a.Body, f.body...)
 	}
 	return a, err
 }
 
-// forged is a guard against a receipt that differs from the true one as edit says.
-func forged(member string, off layer, edit func(*dispatch.Receipt)) guard {
-	return guard{"receipt of another " + member, []layer{off}, authority.DispatchUnconfirmed, "", func(h *house, off []layer) (string, bool, error) {
-		key, err := receiptKey(h.storeDir())
+// forge adds to the cart, or submits, with a forged answer and says whether that
+// was believed.
+func (h *house) forge(off []layer, f forging) (id string, believed bool, err error) {
+	h.t.Helper()
+	var p *gateway.Permit
+	if f.path == "/api/orders" {
+		id, p = h.toSubmit()
+	} else {
+		f.path, id = "/api/cart/items", h.create(run.TargetHosted)
+		h.do(id, "merchant.catalog")
+		p = h.allow(id, "add:fieldwork-keyboard:1")
+	}
+	if f.key == nil {
+		f.key, err = receiptKey(h.storeDir())
 		must(h.t, err)
-		return h.submitForged(off, forging{key: key, receipt: edit, body: func(body string) string { return body }})
+	}
+	g := h.opening(append([]layer{{"", func(c *gateway.Config) {
+		f.Sender = c.Sender
+		c.Sender = f
+	}}}, off...))
+	_, err = g.Operate(h.t.Context(), request(id, p))
+	x, b := h.state(id).Execution, h.state(id).Budget
+	switch believed = x.State == run.ExecutionVerified; {
+	case !believed && x.State != run.ExecutionUnconfirmed:
+		h.t.Errorf("execution %s", x.State)
+	case believed && b.Spent != x.AmountCents, !believed && (b.Spent != 0 || b.Reserved != x.AmountCents):
+		h.t.Errorf("believed %t, budget %+v", believed, b)
+	}
+	return id, believed, err
+}
+
+// forged is a guard against a receipt that differs from the true one as edit says.
+func forged(member string, off layer, path string, edit func(*dispatch.Receipt)) guard {
+	return guard{"receipt of another " + member, []layer{off}, authority.DispatchUnconfirmed, "", func(h *house, off []layer) (string, bool, error) {
+		return h.forge(off, forging{path: path, receipt: edit})
 	}}
 }
 
-// submitForged submits and says whether the answer was believed.
-func (h *house) submitForged(off []layer, f forging) (string, bool, error) {
-	h.t.Helper()
-	id, p := h.toSubmit()
-	g := h.opening(append(off, layer{"", func(c *gateway.Config) {
-		f.Sender = c.Sender
-		c.Sender = f
-	}}))
-	_, err := g.Operate(h.t.Context(), request(id, p))
-	b := h.state(id).Budget
-	if believed := b.Spent == 13700; believed == (b.Reserved == 13700) {
-		h.t.Errorf("budget %+v", b)
-	}
-	return id, b.Spent == 13700, err
-}
+func asItIs(*dispatch.Receipt) {}
 
 const anotherID = "0192f0c1-2b3c-7d4e-8f50-616263646566"
 
@@ -295,21 +311,20 @@ var (
 // H-143 to H-147, design 4: a receipt by the pinned key, with one member that is
 // another's, does not decide.
 var receiptGuards = []guard{
-	forged("issuer", about, func(r *dispatch.Receipt) { r.Issuer = "http://elsewhere.example" }),
-	forged("audience", about, func(r *dispatch.Receipt) { r.Audience = "http://elsewhere.example" }),
-	forged("jti", about, func(r *dispatch.Receipt) { r.ID = anotherID }),
-	forged("step permit", about, func(r *dispatch.Receipt) { r.StepPermit = anotherID }),
-	forged("session", about, func(r *dispatch.Receipt) { r.Session = anotherID }),
-	forged("effect", about, func(r *dispatch.Receipt) { r.EffectDigest = strings.Repeat("0", 64) }),
-	forged("request body", about, func(r *dispatch.Receipt) { r.BodyHash = dispatch.HashBody([]byte("{}")) }),
-	forged("operation", about, func(r *dispatch.Receipt) { r.Operation = "POST /api/checkouts" }),
-	forged("amount", amount, func(r *dispatch.Receipt) { more := "13701"; r.AmountCents = &more }),
-	forged("amount: none", amount, func(r *dispatch.Receipt) { r.AmountCents = nil }),
-	forged("answer", answer, func(r *dispatch.Receipt) { r.AnswerHash = dispatch.HashBody([]byte("{}")) }),
+	forged("issuer", about, "", func(r *dispatch.Receipt) { r.Issuer = "http://elsewhere.example" }),
+	forged("audience", about, "", func(r *dispatch.Receipt) { r.Audience = "http://elsewhere.example" }),
+	forged("jti", about, "", func(r *dispatch.Receipt) { r.ID = anotherID }),
+	forged("step permit", about, "", func(r *dispatch.Receipt) { r.StepPermit = anotherID }),
+	forged("session", about, "", func(r *dispatch.Receipt) { r.Session = anotherID }),
+	forged("effect", about, "", func(r *dispatch.Receipt) { r.EffectDigest = strings.Repeat("0", 64) }),
+	forged("request body", about, "", func(r *dispatch.Receipt) { r.BodyHash = dispatch.HashBody([]byte("{}")) }),
+	forged("operation", about, "", func(r *dispatch.Receipt) { r.Operation = "POST /api/checkouts" }),
+	forged("amount", amount, "/api/orders", func(r *dispatch.Receipt) { more := "13701"; r.AmountCents = &more }),
+	forged("amount: none", amount, "/api/orders", func(r *dispatch.Receipt) { r.AmountCents = nil }),
+	forged("answer", answer, "", func(r *dispatch.Receipt) { r.AnswerHash = dispatch.HashBody([]byte("{}")) }),
+	forged("nothing: a charge for what is free", amount, "", func(r *dispatch.Receipt) { one := "1"; r.AmountCents = &one }),
 	{"another body under a true receipt", []layer{answer}, authority.DispatchUnconfirmed, "", func(h *house, off []layer) (string, bool, error) {
-		key, err := receiptKey(h.storeDir())
-		must(h.t, err)
-		return h.submitForged(off, forging{key: key, receipt: func(*dispatch.Receipt) {}, body: func(body string) string { return body + " " }})
+		return h.forge(off, forging{receipt: asItIs, body: " "})
 	}},
 	{"receipt by another key", []layer{{"pinned key", nil}}, authority.DispatchUnconfirmed, "", func(h *house, off []layer) (string, bool, error) {
 		public, other, err := ed25519.GenerateKey(nil)
@@ -320,6 +335,6 @@ var receiptGuards = []guard{
 			defer func() { h.Gateway = former }()
 			h.Gateway = h.another(func(c *gateway.Config) { c.Store = pinned })
 		}
-		return h.submitForged(nil, forging{key: other, receipt: func(*dispatch.Receipt) {}, body: func(body string) string { return body }})
+		return h.forge(nil, forging{key: other, receipt: asItIs})
 	}},
 }

@@ -16,6 +16,8 @@ import (
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/service"
+	"countersign/internal/supervision/service/merchant"
 )
 
 // pair is a house with a second replica. What happens there the house's own
@@ -279,9 +281,20 @@ func TestReplicasTakeTurns(t *testing.T) {
 	}
 }
 
+// failing cannot do what the merchant would refuse.
+type failing struct{ merchant.Adapter }
+
+func (f failing) Execute(state []byte, p service.Promise, newID func() string) (service.Effect, error) {
+	effect, err := f.Adapter.Execute(state, p, newID)
+	if err == nil && effect.Refused != "" {
+		err = fmt.Errorf("refused: %s", effect.Refused)
+	}
+	return effect, err
+}
+
 // A replica that remembers an empty cart, after another one has filled it, prepares
 // the checkout of the full one. Without the guard of the service's revision it
-// decides on the empty one.
+// decides on the empty one. A failure on what is remembered does not count either.
 func TestStaleService(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
@@ -301,8 +314,10 @@ func TestStaleService(t *testing.T) {
 			by(there, "add:fieldwork-keyboard:1")
 			return by(here, "checkout:addr_home")
 		}
-		if out := checkout(); out.State != run.ExecutionVerified {
-			t.Errorf("%+v", out)
+		for _, services := range [][]gateway.Service{{merchant.Adapter{}}, {failing{}}} {
+			if out := checkout(func(c *gateway.Config) { c.Services = services }); out.State != run.ExecutionVerified {
+				t.Errorf("%T: %+v", services[0], out)
+			}
 		}
 		if out := checkout(h.unguarded); out.State == run.ExecutionVerified {
 			t.Errorf("without the guard: %+v", out)
