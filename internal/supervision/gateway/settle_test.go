@@ -74,6 +74,46 @@ func TestSettleGrant(t *testing.T) {
 	})
 }
 
+// The control of what settling writes: without it an expired permit, an ended grant
+// and a lease that ran out leave nothing in the chain.
+func TestSettleControl(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		for _, off := range []bool{false, true} {
+			var h *house
+			hanging := ""
+			h = newHouse(t, e, func(c *gateway.Config) {
+				c.Doors.Settle = off
+				c.Fault = func(point string) {
+					if hanging != "" && point == "before-receipt" {
+						h.clock.Move(10 * time.Second)
+						h.SettleDue(t.Context())
+						if n := h.count(hanging, "execution.unconfirmed"); (n == 1) == off {
+							t.Errorf("door %t: %d execution.unconfirmed", off, n)
+						}
+					}
+				}
+			})
+			id := h.create(run.TargetLocal)
+			h.allow(id, "merchant.catalog")
+			h.clock.Move(30 * time.Second)
+			h.SettleDue(t.Context())
+			if n := h.count(id, "permit.expired"); (n == 1) == off {
+				t.Errorf("door %t: %d permit.expired", off, n)
+			}
+			h.clock.Move(time.Hour)
+			h.SettleDue(t.Context())
+			if n := h.count(id, "run.paused"); (n == 1) == off {
+				t.Errorf("door %t: %d run.paused", off, n)
+			}
+			id, p := h.toSubmit()
+			hanging = id
+			_, err := h.Operate(t.Context(), request(id, p))
+			must(t, err)
+			must(t, h.ledger.Close())
+		}
+	})
+}
+
 // Design 1: the lease of an attempt whose process hangs ends after ten seconds: the
 // effect of a hosted mutation is unknown. The answer that comes later all the same
 // is recorded.
