@@ -435,6 +435,9 @@ func FuzzParseReport(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(good)
+	for old, longer := range map[string]string{`["obs"]`: `["obs","a","b"]`, `["f"]`: `["f","g"]`, `["p"]`: `["p","q"]`, `["none"]`: `["none","","one"]`} {
+		f.Add([]byte(strings.Replace(string(good), old, longer, 1)))
+	}
 	for _, raw := range []string{"", "{}", `{"candidates":[]}`, string(good[:len(good)/2]), strings.Replace(string(good), "keyboard", `\u00e9\ud83d\ude00`, 1),
 		strings.Replace(string(good), `{"item":"keyboard"}`, `{"z":[1,{"aCents":"5"}],"a":-0}`, 1)} {
 		f.Add([]byte(raw))
