@@ -42,7 +42,8 @@ type failures struct {
 func (f *failures) try(now time.Time, remote string, right func() bool, without check) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.list = slices.DeleteFunc(f.list, func(x failure) bool { return now.Sub(x.at) >= window })
+	// One of the future is from before the clock was set back.
+	f.list = slices.DeleteFunc(f.list, func(x failure) bool { return now.Sub(x.at) >= window || now.Before(x.at) })
 	var own []failure
 	for _, x := range f.list {
 		if x.remote == remote {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 
 	"countersign/evidence"
@@ -232,7 +231,7 @@ func newRunView(v *records.View) *RunView {
 		Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(), Verified: append([]string{}, s.Verified...),
 		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.Null(wire.NewObservation(v.Observation)),
 		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(s.Proposal), LastDecision: wire.Null(wire.NewDecision(v.Decision)),
-		Clarifications: []string{}, Executions: []Execution{}, Timeline: []Event{}, Head: strconv.FormatInt(s.Events, 10) + ":" + v.Head,
+		Clarifications: []string{}, Executions: []Execution{}, Timeline: []Event{}, Head: v.Head,
 	}
 	if p := s.Permit; p != nil {
 		out.PendingPermit = wire.Null(&PendingPermit{p.ID, p.Bindings.OperationID, p.AmountCents.String(), p.ExpiresAt})

@@ -66,6 +66,9 @@ func (l *Ledger) Holder() string { return l.presence.holder }
 // HolderAlive says whether the opening of that name still lives: whether its
 // session holds its lock. A shared attempt disturbs no other attempt.
 func (l *Ledger) HolderAlive(ctx context.Context, holder string) (bool, error) {
+	if holder == l.Holder() {
+		return true, nil // whatever became of the session that shows it to others
+	}
 	var free bool
 	if err := l.reads.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock_shared($1)`, lockKey("holder", holder)).Scan(&free); err != nil {
 		return false, fmt.Errorf("postgres: holder: %w", err)

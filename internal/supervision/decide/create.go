@@ -56,7 +56,7 @@ func (d *Deciding) DispatchSession(executionID, sessionID, effectDigest string, 
 // run has ended meanwhile.
 func (d *Deciding) OpenSession(receipt string) *authority.Denial {
 	h := d.s.Hosted
-	if h == nil || h.Phase != run.SessionDispatched {
+	if h == nil || h.Phase == run.SessionOpened {
 		return notReady(d.s)
 	}
 	d.emit(&run.HostedSessionEvent{Phase: run.SessionOpened, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, Receipt: &receipt})

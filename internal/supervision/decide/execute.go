@@ -116,6 +116,8 @@ func (d *Deciding) recheck(p *run.Permit, entry *propose.Entry) *authority.Denia
 	switch {
 	case s.Status != run.StatusReady:
 		return notReady(s)
+	case s.Events > run.MaxEvents-run.EventReserve/2: // the report was taken in just before the reserve
+		return atLimit()
 	case g == nil || !g.Live(d.now):
 		return &authority.Denial{Reason: authority.GrantExpired, Detail: "The grant has expired; a new run is needed."}
 	case !g.UsesLeft(b.OperationID, s.Used[g.ID]):

@@ -61,8 +61,8 @@ func (d *Deciding) CanObserve() *authority.Denial {
 		return unresolved()
 	case d.s.Status != run.StatusCreated && d.s.Status != run.StatusReady && d.s.Status != run.StatusRunning:
 		return notReady(d.s)
-	case d.s.Events > run.MaxEvents-run.EventReserve:
-		return &authority.Denial{Reason: authority.TurnLimit, Detail: "The run has reached its bound of events; create a new run."}
+	case d.full():
+		return atLimit()
 	}
 	return nil
 }

@@ -15,6 +15,9 @@ func (d *Deciding) IssueSession(origin string) *authority.Denial {
 	if d.now >= d.s.GrantsEnd() {
 		return &authority.Denial{Reason: authority.GrantExpired, Detail: "The grant has expired; a new run is needed."}
 	}
+	if d.full() {
+		return atLimit()
+	}
 	d.emit(&run.SessionIssued{Generation: d.s.Session.Generation + 1, ExpiresAt: d.s.GrantsEnd(), Origin: origin})
 	return nil
 }

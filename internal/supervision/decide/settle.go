@@ -36,6 +36,11 @@ func (d *Deciding) endLease() {
 		d.emit(&run.Failed{Stop: *s.NewStop(reason, run.SourceRuntime, d.fresh.ID())})
 		return
 	}
+	if s.Opening() { // of a run that has ended meanwhile
+		reason := authority.DispatchUnconfirmed
+		d.emit(&run.HostedSessionEvent{Phase: run.SessionFailed, ExecutionID: s.Hosted.ExecutionID, SessionID: s.Hosted.ID, EffectDigest: s.Hosted.EffectHash, ReasonCode: &reason})
+		return
+	}
 	switch x := s.Execution; {
 	case x.State == run.ExecutionDispatched && x.Dispatch != nil:
 		d.unconfirmed("lease_expired")

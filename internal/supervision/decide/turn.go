@@ -18,9 +18,9 @@ func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (run.Revi
 	case s.Permit != nil && !d.doors.Outstanding:
 		return run.Review{}, &authority.Denial{Reason: authority.PermitOutstanding, Detail: "A permit is live; use it, or wait until it expires."}
 	}
-	if s.Turns >= run.MaxTurns || s.Events > run.MaxEvents-run.EventReserve {
+	if s.Turns >= run.MaxTurns || d.full() {
 		d.pause(authority.TurnLimit, run.SourceRuntime)
-		return run.Review{}, &authority.Denial{Reason: authority.TurnLimit, Detail: "The run has reached its bound of turns or events; create a new run."}
+		return run.Review{}, atLimit()
 	}
 	turnID := d.fresh.ID()
 	reported := propose.NewReported(r, d.text)

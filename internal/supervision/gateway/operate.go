@@ -85,9 +85,10 @@ func (g *Gateway) carry(ctx context.Context, c *claim) error {
 		return g.refuse(ctx, c, denial)
 	}
 	if errors.Is(err, ErrUnknown) {
-		// The intent may be stored. Nothing was sent, and nothing will be.
-		if voidErr := g.void(ctx, c, "recheck", authority.ExecutionNotApplied); voidErr != nil {
-			g.Log.Warn("an intent of unknown fate could not be voided", "run", c.RunID, "error", voidErr)
+		// The intent may be stored, now or a little later. Nothing was sent, and
+		// nothing will be.
+		if !g.abandon(ctx, c) {
+			go g.abandonLater(context.WithoutCancel(ctx), c)
 		}
 		return err
 	}
@@ -97,6 +98,42 @@ func (g *Gateway) carry(ctx context.Context, c *claim) error {
 	g.Fault("after-intent")
 	return g.attempt(ctx, c)
 }
+
+// abandon voids an intent of unknown fate and reports whether it was there.
+func (g *Gateway) abandon(ctx context.Context, c *claim) bool {
+	found := false
+	err := g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
+		x := a.State().Execution
+		if found = x != nil && x.ID == c.executionID; !found || x.State != run.ExecutionDispatched {
+			return nil
+		}
+		return denied(a.Void(c.executionID, "recheck", authority.ExecutionNotApplied))
+	})
+	if err != nil {
+		g.Log.Warn("an intent of unknown fate could not be voided", "run", c.RunID, "error", err)
+	}
+	return found && err == nil
+}
+
+// abandonLater looks for the intent until no commit that was under way can store it
+// any more. Without it a late one would become an unknown outcome with its lease,
+// though nothing was sent.
+func (g *Gateway) abandonLater(ctx context.Context, c *claim) {
+	ctx, cancel := context.WithTimeout(ctx, abandonFor)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !g.abandon(ctx, c) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// abandonFor is longer than an engine lets a commit take.
+const abandonFor = 15 * time.Second
 
 func goodKey(key string) bool {
 	if len(key) < 16 || len(key) > 160 {

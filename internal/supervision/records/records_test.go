@@ -162,7 +162,7 @@ func TestViewIsSettled(t *testing.T) {
 				}
 			}
 			after := h.subject(id)
-			if after.Revision != before.Revision || after.Head != before.Head || v.Head != before.Head || int64(len(v.Timeline)) != before.Sequence {
+			if after.Revision != before.Revision || after.Head != before.Head || v.Head != before.Link().String() || int64(len(v.Timeline)) != before.Sequence {
 				t.Errorf("looking changed the run: %+v, before %+v; view at %s with %d lines", after, before, v.Head, len(v.Timeline))
 			}
 			return v.State

@@ -64,7 +64,7 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 		return nil, err
 	}
 	s := c.State
-	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Head}
+	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Link().String()}
 	if v.Instruction, err = r.Text(ctx, id, s.Instruction); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,12 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 			return nil, err
 		}
 	}
-	return v, r.each(ctx, id, 0, func(e evidence.Event) (bool, error) { return true, v.fold(e) })
+	return v, r.each(ctx, id, 0, func(e evidence.Event) (bool, error) {
+		if e.Sequence > c.Subject.Sequence {
+			return false, nil // it came after what is shown
+		}
+		return true, v.fold(e)
+	})
 }
 
 func (v *View) fold(e evidence.Event) error {

@@ -854,6 +854,54 @@ func TestTurnLimit(t *testing.T) {
 	}
 }
 
+// TestReserve: nothing new begins in the reserve of events, so that the receipt of
+// what is out and a revoke always fit (design, section 6).
+func TestReserve(t *testing.T) {
+	at := func(w *world, events int64) *decide.Deciding {
+		s := w.read()
+		s.Events = events
+		return decide.Begin(s, w.now, w.fresh(), true, decide.Doors{})
+	}
+	for events, want := range map[int64]string{4899: "", 4900: "", 4901: authority.TurnLimit} {
+		got := ""
+		if denial := at(begun(t, run.TargetLocal), events).IssueSession(issuer); denial != nil {
+			got = denial.Reason
+		}
+		if got != want {
+			t.Errorf("a session at %d events: %q, want %q", events, got, want)
+		}
+	}
+	for events, want := range map[int64]string{4949: "", 4950: "", 4951: authority.TurnLimit} {
+		w := begun(t, run.TargetLocal)
+		p := w.permit("item")
+		d := at(w, events)
+		got := ""
+		if _, denial := d.Claim(w.use(d, p)); denial != nil {
+			got = denial.Reason
+		}
+		if got != want {
+			t.Errorf("a claim at %d events: %q, want %q", events, got, want)
+		}
+	}
+	// The last claim's receipt, its verification and a revoke fit.
+	w := before(run.TargetHosted, "submit")(t)
+	p := w.permit("submit")
+	d := at(w, 4950)
+	if _, denial := d.Claim(w.use(d, p)); denial != nil {
+		t.Fatal(denial)
+	}
+	x := d.State().Execution
+	if denial := d.Receive(x.ID, decide.Outcome{Kind: run.ReceiptHosted, Result: run.ResultApplied, Receipt: "jws", ObservedBy: "response"}); denial != nil {
+		t.Fatal(denial)
+	}
+	if denial := d.Revoke(); denial != nil {
+		t.Fatal(denial)
+	}
+	if out, err := d.Done(); err != nil || out.State.Events > run.MaxEvents {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestSessions of the consumer: each ends the former, none outlives the grant.
 func TestSessions(t *testing.T) {
 	w := begun(t, run.TargetLocal)
@@ -903,8 +951,15 @@ func TestHostedSession(t *testing.T) {
 	w.emitted(n, "hosted.session", "run.failed")
 	w.status(run.StatusFailed)
 	w.stop(run.CategoryReconciliation, run.SourceRuntime, authority.DispatchUnconfirmed, "reconcile", "none")
+	// The answer comes in late: the run stays ended, and what is known is recorded once.
+	n = len(w.events)
+	if reason := w.denied(open(w)); reason != "" || w.read().Hosted.Phase != run.SessionOpened {
+		t.Errorf("the late receipt: %q", reason)
+	}
+	w.emitted(n, "hosted.session")
+	w.status(run.StatusFailed)
 	if reason := w.denied(open(w)); reason != authority.RunNotReady {
-		t.Errorf("open after the end: %q", reason)
+		t.Errorf("opened twice: %q", reason)
 	}
 	w.verify()
 
@@ -929,7 +984,27 @@ func TestHostedSession(t *testing.T) {
 	if reason := w.denied(open(w)); reason != "" || w.read().Hosted.Phase != run.SessionOpened {
 		t.Errorf("the session of a revoked run: %q", reason)
 	}
-	w.status(run.StatusRevoked)
+	if s := w.status(run.StatusRevoked); s.Lease != nil {
+		t.Errorf("lease %+v", s.Lease)
+	}
+	w.verify()
+
+	// Revoked, and no answer ever comes: that is recorded too.
+	w = created(t)
+	w.do(func(d *decide.Deciding) { d.Revoke() })
+	if s := w.read(); s.Outcome() != "unconfirmed_effect" || s.Due() != base.Add(10*time.Second).Time() {
+		t.Errorf("outcome %s, due %v", s.Outcome(), s.Due())
+	}
+	n = len(w.events)
+	w.after(10*time.Second - time.Millisecond).settle()
+	w.emitted(n)
+	w.after(time.Millisecond).settle()
+	w.emitted(n, "hosted.session")
+	if s := w.status(run.StatusRevoked); s.Hosted.Phase != run.SessionFailed || s.Lease != nil || s.Outcome() != "revoked" {
+		t.Errorf("session %s, lease %+v, outcome %s", s.Hosted.Phase, s.Lease, s.Outcome())
+	}
+	w.settle()
+	w.emitted(n, "hosted.session")
 	w.verify()
 
 	if reason := begun(t, run.TargetLocal).denied(func(d *decide.Deciding) *authority.Denial { return d.OpenSession("x") }); reason != authority.RunNotReady {

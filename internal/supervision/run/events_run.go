@@ -113,9 +113,14 @@ func (e HostedSessionEvent) apply(f *fold) {
 		lease := *e.Lease
 		f.s.Lease = &lease
 	case SessionOpened, SessionFailed: // in any status: what came of a dispatch is always recorded
-		lawful := h != nil && h.Phase == SessionDispatched && h.ExecutionID == e.ExecutionID && h.ID == e.SessionID && (e.Phase == SessionFailed || e.Receipt != nil)
+		// A receipt may still come in for what was given up.
+		waiting := h != nil && (h.Phase == SessionDispatched || h.Phase == SessionFailed && e.Phase == SessionOpened)
+		lawful := waiting && h.ExecutionID == e.ExecutionID && h.ID == e.SessionID && (e.Phase == SessionFailed || e.Receipt != nil)
 		if f.must(lawful, "session-without-intent", "the outcome of a hosted session that was not dispatched") {
 			h.Phase = e.Phase
+		}
+		if f.s.Terminal() {
+			f.s.Lease = nil
 		}
 	default:
 		f.must(false, "session-phase", "hosted.session has an unknown phase")
@@ -281,7 +286,7 @@ func (f *fold) end(lawful bool, status string, stop Stop) {
 	f.must(f.s.Permit == nil, "ended-with-permit", "unused permits are revoked before a run ends")
 	f.tabled(stop)
 	f.s.Status, f.s.Stage, f.s.Stop = status, "done", &stop
-	if x := f.s.Execution; x == nil || x.State != ExecutionDispatched {
+	if x := f.s.Execution; (x == nil || x.State != ExecutionDispatched) && !f.s.Opening() {
 		f.s.Lease = nil // else the lease tells when the dispatch becomes unconfirmed
 	}
 }

@@ -300,6 +300,10 @@ func (s *State) Unresolved() bool {
 	return s.Execution != nil && (s.Execution.State == ExecutionDispatched || s.Execution.State == ExecutionUnconfirmed)
 }
 
+// Opening reports whether a hosted session was dispatched and its outcome is not
+// known yet.
+func (s *State) Opening() bool { return s.Hosted != nil && s.Hosted.Phase == SessionDispatched }
+
 // stopped reports whether the last decision was one after which a run does not
 // go on by itself: a TERMINATE, or a PAUSE that is not for another try.
 func (s *State) stopped() bool {
@@ -321,7 +325,7 @@ func (s *State) Position() string {
 // overrides everything.
 func (s *State) Outcome() string {
 	switch {
-	case s.Unresolved():
+	case s.Unresolved(), s.Terminal() && s.Opening():
 		return "unconfirmed_effect"
 	case s.Status == StatusPaused && s.Stop != nil:
 		return "paused:" + s.Stop.Category
