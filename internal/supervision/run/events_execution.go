@@ -42,6 +42,7 @@ func (e Claimed) apply(f *fold) {
 		Class: p.Class, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents, State: executionClaimed, Sequence: f.sequence, Owed: true,
 	}
 	f.s.Permit = nil
+	f.owe("claim-without-dispatch", "the claim of a permit is not followed by its intent", func(b Event) bool { _, ok := b.(*Dispatched); return ok }, nil)
 }
 
 // Dispatched is execution.dispatched: the intent, stored in the same commit as
@@ -99,8 +100,15 @@ func (e HostedReceipt) apply(f *fold) {
 	f.must(x.Dispatch != nil, "receipt-kind", "only a hosted mutation has a store's receipt")
 	f.must(x.PermitID == e.PermitID, "receipt-permit", "the receipt is for another permit")
 	f.must(!x.Hosted, "receipt-twice", "a store's receipt is recorded once")
+	f.must(e.ObservedBy == ByResponse || e.ObservedBy == ByLookUp, "receipt-observed-by", "a store's receipt comes with the response or from a look-up")
 	x.Hosted = true
 }
+
+// How a store's receipt came in.
+const (
+	ByResponse = "response"
+	ByLookUp   = "look_up"
+)
 
 // Kinds and results of an execution receipt.
 const (
@@ -155,6 +163,10 @@ func (e Receipt) apply(f *fold) {
 	}
 	f.s.Observation = nil
 	f.settled("verifying")
+	f.owe("receipt-without-consumption", "a receipt is not followed by the consumption of its permit", func(b Event) bool {
+		c, ok := b.(*Consumed)
+		return ok && c.ExecutionID == e.ExecutionID
+	}, nil)
 }
 
 // settled notes that the outside part of an attempt is over. In a run that has
@@ -210,6 +222,22 @@ func (e Verified) apply(f *fold) {
 		}
 	}
 	x.State = ExecutionVerified
+	f.oweObservation(func(o *Observed) bool { return o.ObservationID == e.ObservationID })
+}
+
+// oweObservation is for a verification, which rests on the observation that comes
+// with it.
+func (f *fold) oweObservation(is func(*Observed) bool) {
+	f.owe("verified-unobserved", "a verification is not followed by the observation that it rests on", func(b Event) bool {
+		o, ok := b.(*Observed)
+		return ok && is(o)
+	}, func(b Event) bool {
+		switch b.(type) {
+		case *ProposalVoided, *ProposalPrepared:
+			return true
+		}
+		return false
+	})
 }
 
 func samePostconditions(seen []Postcondition, promised []string) bool {
@@ -232,6 +260,7 @@ func (e Mismatched) apply(f *fold) {
 	}
 	f.must(samePostconditions(e.Postconditions, x.Postconditions) && slices.ContainsFunc(e.Postconditions, func(p Postcondition) bool { return !p.Holds }), "mismatch-postconditions", "every promised postcondition holds")
 	x.State = ExecutionMismatch
+	f.oweObservation(func(*Observed) bool { return true })
 }
 
 // NotApplied is execution.not_applied: a definite no-effect. The reservation
@@ -301,6 +330,10 @@ func (e Voided) apply(f *fold) {
 	f.release(x, e.ReleasedCents)
 	x.State = ExecutionVoided
 	f.settled("observing")
+	f.owe("void-without-permit", "a void is not followed by that of its permit", func(b Event) bool {
+		v, ok := b.(*PermitVoided)
+		return ok && v.ExecutionID == e.ExecutionID
+	}, nil)
 }
 
 // PermitVoided is permit.voided: a claimed permit whose dispatch was not sent.

@@ -31,6 +31,7 @@ func (e Created) apply(f *fold) {
 	f.must(e.Subject.Format == evidence.Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
 	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
 	f.must(e.GoalDigest == GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
+	f.must(e.Config.known(), "config", "the configuration has a value that this machine does not know")
 	hosted := e.Config.Target == TargetHosted
 	f.must(hosted == (e.StoreOrigin != nil) && hosted == (len(e.StoreKeys) > 0), "store-pinned", "a hosted run pins a store and its key, a local run none")
 	*f.s = State{
@@ -72,6 +73,7 @@ func (e Granted) apply(f *fold) {
 	f.must(e.Grant.ExpiresAt > f.now && e.Grant.ExpiresAt <= f.now.Add(authority.MaxGrantMinutes*60e9), "grant-life", "a grant lives at most 60 minutes")
 	f.must(e.Grant.MaxTotalCents <= f.s.Budget.Limit, "grant-total", "a grant allows more than the budget")
 	f.must(f.s.Grant(e.Grant.ID) == nil, "grant-twice", "a grant is created once")
+	f.must(e.Grant.Currency == f.s.Currency, "currency", "the grant is in another currency than the budget")
 	f.s.Grants = append(f.s.Grants, e.Grant)
 }
 
@@ -160,6 +162,8 @@ func (e Observed) apply(f *fold) {
 	f.must(e.StateDigest == authority.Digest(authority.DomainState, e.State), "state-digest", "stateDigest is not the digest of the state")
 	f.must(e.CatalogDigest == propose.CatalogDigest(e.Catalog) && len(e.Catalog) <= propose.MaxEntries, "catalog-digest", "catalogDigest is not the digest of at most 64 entries")
 	f.must(e.DocumentEpoch == f.s.DocumentEpoch, "document-epoch", "the observation is of another document")
+	foreign := propose.FindEntry(e.Catalog, func(entry *propose.Entry) bool { return entry.Currency != nil && *entry.Currency != f.s.Currency })
+	f.must(foreign == nil, "currency", "an entry is in another currency than the budget")
 	revision := f.s.StateRevision
 	if e.StateDigest != f.s.StateDigest {
 		revision++

@@ -44,7 +44,7 @@ func (f *Fold) Apply(id string, e Event) {
 }
 
 // Unlawful returns the rules that the events have broken so far.
-func (f *Fold) Unlawful() []Unlawful { return f.fold.unlawful }
+func (f *Fold) Unlawful() []Unlawful { return f.fold.all() }
 
 // fold is the application of one event to a state.
 type fold struct {
@@ -53,6 +53,39 @@ type fold struct {
 	id       string
 	sequence int64
 	unlawful []Unlawful
+	owed     *obligation
+}
+
+// obligation is an event that has to follow in the same commit. A chain that ends
+// before it was cut: commits are stored whole.
+type obligation struct {
+	rule, detail string
+	met          func(Event) bool
+	between      func(Event) bool // may stand before it; nil: nothing
+}
+
+// owe takes an obligation on. between may be nil.
+func (f *fold) owe(rule, detail string, met, between func(Event) bool) {
+	f.owed = &obligation{rule, detail, met, between}
+}
+
+// meet holds the next event against what is owed.
+func (f *fold) meet(b Event) {
+	switch o := f.owed; {
+	case o == nil || o.between != nil && o.between(b):
+	default:
+		f.owed = nil
+		f.must(o.met(b), o.rule, o.detail)
+	}
+}
+
+// all returns every broken rule. What an otherwise lawful chain still owes at its end
+// is one too.
+func (f *fold) all() []Unlawful {
+	if f.owed == nil || len(f.unlawful) > 0 {
+		return f.unlawful
+	}
+	return []Unlawful{{f.owed.rule, f.owed.detail, f.sequence, f.id}}
 }
 
 // must records a broken rule. Folding goes on, so that one unlawful event does
@@ -72,9 +105,7 @@ func (f *fold) run(b Event) {
 	}
 	f.must(f.now >= f.s.UpdatedAt, "time-order", "the event is older than the one before it")
 	f.must(f.sequence <= MaxEvents, "event-limit", "the chain holds more events than a run may have")
-	_, dispatched := b.(*Dispatched)
-	x := f.s.Execution
-	f.must(dispatched || x == nil || x.State != executionClaimed || x.Sequence != f.sequence-1, "claim-without-dispatch", "the claim of a permit is not followed by its intent")
+	f.meet(b)
 	b.apply(f)
 	f.s.Events, f.s.UpdatedAt = f.sequence, f.now
 	used, ok := f.s.Budget.Spent.Add(f.s.Budget.Reserved)

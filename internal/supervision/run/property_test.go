@@ -218,7 +218,11 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, place uint8, eventType string, data []byte) {
 		i := int(place) % len(w.events)
-		events := slices.Clone(w.events[:min(i+4, len(w.events))]) // what follows at once is enough
+		end := min(i+4, len(w.events)) // what follows at once is enough,
+		for end < len(w.events) && w.events[end].Timestamp == w.events[end-1].Timestamp {
+			end++ // to the end of its commit
+		}
+		events := slices.Clone(w.events[:end])
 		events[i].Type, events[i].Data = eventType, data
 		r := replayed(events)
 		_ = r.State().Outcome()

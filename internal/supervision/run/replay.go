@@ -139,8 +139,9 @@ func (r *Replay) recheck(c *Checked) {
 // lawfulness is not proved.
 func (r *Replay) Known() bool { return r.state.Machine == Machine && !r.foreign }
 
-// Unlawful returns every unlawful transition in the order of the events.
-func (r *Replay) Unlawful() []Unlawful { return r.unlawful }
+// Unlawful returns every unlawful transition in the order of the events. A chain
+// that stops in the middle of a commit is unlawful at its last event.
+func (r *Replay) Unlawful() []Unlawful { return r.all() }
 
 // State returns the state that the chain amounts to.
 func (r *Replay) State() *State { return &r.state }

@@ -62,6 +62,14 @@ type Config struct {
 	ReasoningEvidence bool   `json:"reasoningEvidence"`
 }
 
+// known reports whether every value is one of the protocol's (H-092). Services are
+// not listed: a chain names its own.
+func (c Config) known() bool {
+	in := func(value string, known ...string) bool { return slices.Contains(known, value) }
+	return in(c.Target, TargetLocal, TargetHosted) && in(c.Channel, "browser", "http", "mcp", "webmcp") && in(c.TrafficActor, "agent", "human") &&
+		in(c.Mode, "exact", "bounded") && in(c.ExecutionMode, "live", "replay") && in(c.Executor, "openai", "replay") && in(c.Interrogator, "openai", "replay")
+}
+
 // Step is one step of a workflow and the postcondition that closes it.
 type Step struct {
 	Name     string `json:"name"`

@@ -214,6 +214,20 @@ var unlawfulCases = []unlawfulCase{
 		alter(w, func(e *run.Created) { e.TermsDigest = elsewhere })
 	}},
 	{rule: "goal-digest", name: "of another goal", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.GoalDigest = elsewhere }) }},
+	{rule: "config", name: "an unknown mode", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Mode = "free" }) }},
+	{rule: "config", name: "an unknown channel", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Channel = "fax" }) }},
+	{rule: "config", name: "an unknown actor", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.TrafficActor = "robot" }) }},
+	{rule: "config", name: "an unknown execution mode", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.ExecutionMode = "" }) }},
+	{rule: "config", name: "an unknown executor", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Executor = "nobody" }) }},
+	{rule: "config", name: "an unknown guardian", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Interrogator = "nobody" }) }},
+	{rule: "config", name: "an unknown target", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Target = "elsewhere" }) }},
+	{rule: "currency", name: "a grant in another", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.Currency = "EUR" }) }},
+	{rule: "currency", name: "an entry in another", stage: ready(run.TargetLocal), with: func(w *world) {
+		e := w.again()
+		e.Catalog[0].Currency = pointer("EUR")
+		e.CatalogDigest = propose.CatalogDigest(e.Catalog)
+		w.forge(e)
+	}},
 	{rule: "store-pinned", name: "hosted without a key", stage: bare(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreKeys = nil }) }},
 	{rule: "store-pinned", name: "hosted without an origin", stage: bare(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreOrigin = nil }) }},
 	{rule: "store-pinned", name: "local with an origin", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreOrigin = pointer(origin) }) }},
@@ -329,9 +343,6 @@ var unlawfulCases = []unlawfulCase{
 		return w.cycle("item")
 	}, with: func(w *world) { w.forge(w.completed()) }},
 	{rule: "completed-with-permit", name: "a permit is live", stage: nearlyCompleted, with: func(w *world) { w.permit("order"); w.forge(w.completed()) }},
-	{rule: "completed-unobserved", name: "no observation after the receipt", stage: receipted(run.TargetHosted, "order"), with: func(w *world) {
-		w.forge(&run.Verified{w.read().Execution.ID, w.id(), []run.Postcondition{{"order.read", true}}}, &run.Resumed{"attempt_ended"}, w.completed())
-	}},
 	{rule: "completed-unverified", name: "the last execution is not verified", stage: nearlyCompleted, with: func(w *world) {
 		w.carry(w.permit("order"))
 		w.forge(w.again(), w.completed())
@@ -546,6 +557,7 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "reservation", name: "less than the permit's amount", stage: dispatched(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.Claimed) { e.ReservedCents-- }) }},
 	{rule: "reservation", name: "a read reserves", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Claimed) { e.ReservedCents++ }) }},
 	{rule: "claim-without-dispatch", name: "no intent follows", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { w.cut("execution.dispatched").forge(&run.Metrics{}) }},
+	{rule: "claim-without-dispatch", name: "the chain ends with the claim", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) { w.cut("execution.dispatched") }},
 	{rule: "dispatch-after-end", name: "dispatched after a revoke", stage: revoked, follow: []string{"dispatch-without-claim"}, with: func(w *world) {
 		w.forge(newest[run.Dispatched](dispatched(run.TargetLocal, "item")(w)))
 	}},
@@ -607,6 +619,9 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "receipt-amount", name: "a cent less than reserved", stage: receipted(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.AmountCents-- }) }},
 	{rule: "receipt-amount", name: "a cent more than reserved", stage: receipted(run.TargetLocal, "submit"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.AmountCents++ }) }},
 	{rule: "receipt-amount", name: "a refusal that costs", stage: refused(run.TargetHosted, "submit"), with: func(w *world) { alter(w, func(e *run.Receipt) { e.AmountCents = 1 }) }},
+	{rule: "receipt-without-consumption", name: "something else follows", stage: receipted(run.TargetLocal, "item"), with: func(w *world) { w.cut("permit.consumed").forge(&run.Metrics{}) }},
+	{rule: "receipt-without-consumption", name: "the chain ends with the receipt", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { w.cut("permit.consumed") }},
+	{rule: "receipt-observed-by", name: "by nobody we know", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) { alter(w, func(e *run.HostedReceipt) { e.ObservedBy = "rumour" }) }},
 	{rule: "consumed-without-receipt", name: "before its receipt", stage: dispatched(run.TargetLocal, "item"), with: func(w *world) {
 		x := w.read().Execution
 		w.forge(&run.Consumed{x.PermitID, x.ID})
@@ -616,6 +631,13 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "verified-without-receipt", name: "before its receipt", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
 		w.forge(&run.Verified{w.read().Execution.ID, w.id(), []run.Postcondition{{"checkout.prepared", true}}})
 	}},
+	{rule: "verified-unobserved", name: "by an observation that is not recorded", stage: verified(run.TargetHosted, "prepare"), with: func(w *world) {
+		e := w.again()
+		alter(w, func(v *run.Verified) { v.ObservationID = w.id() })
+		w.forge(e)
+	}},
+	{rule: "verified-unobserved", name: "something else follows", stage: verified(run.TargetLocal, "item"), with: func(w *world) { w.cut("observation.recorded").forge(&run.Metrics{}) }},
+	{rule: "verified-unobserved", name: "the chain ends with it", stage: verified(run.TargetLocal, "item"), with: func(w *world) { w.cut("observation.recorded") }},
 	{rule: "verified-unapplied", name: "what the store refused", stage: refused(run.TargetHosted, "prepare"), with: func(w *world) {
 		w.cut("execution.not_applied").forge(&run.Verified{w.read().Execution.ID, w.id(), []run.Postcondition{{"checkout.prepared", true}}})
 	}},
@@ -645,6 +667,9 @@ var unlawfulCases = []unlawfulCase{
 	}},
 	{rule: "voided-state", name: "after the receipt", stage: receipted(run.TargetHosted, "prepare"), with: func(w *world) {
 		w.forge(&run.Voided{w.read().Execution.ID, "late", authority.HostedUnreachable, 0})
+	}},
+	{rule: "void-without-permit", name: "something else follows", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
+		w.forge(&run.Voided{w.read().Execution.ID, "late", authority.ExecutionNotApplied, 0}, &run.Metrics{})
 	}},
 	{rule: "voided-receipted", name: "after the store's receipt", stage: dispatched(run.TargetHosted, "prepare"), with: func(w *world) {
 		w.forge(w.hosted(), &run.Voided{w.read().Execution.ID, "late", authority.HostedUnreachable, 0})
@@ -774,10 +799,16 @@ func TestLawfulAtTheLimit(t *testing.T) {
 		w := c.stage(t)
 		c.with(w)
 		for _, u := range w.replay().Unlawful() {
-			t.Errorf("%s: event %d: %s", name, u.Sequence, u.Error())
+			if !slices.Contains(owed, u.Rule) {
+				t.Errorf("%s: event %d: %s", name, u.Sequence, u.Error())
+			}
 		}
 	}
 }
+
+// owed are the rules that a chain breaks when it ends in the middle of a commit, as
+// those do that are cut behind the event in question.
+var owed = []string{"claim-without-dispatch", "receipt-without-consumption", "verified-unobserved", "void-without-permit"}
 
 func (w *world) sessionFailed() *run.HostedSessionEvent {
 	h := w.read().Hosted
@@ -821,6 +852,7 @@ var lastDefences = []struct {
 	{"release", dispatched(run.TargetLocal, "submit"), func(s *run.State) { s.Budget.Reserved-- }, func(w *world) run.Event {
 		return &run.NotApplied{w.read().Execution.ID, "local_failed", price}
 	}},
+	{"completed-unobserved", nearlyCompleted, func(s *run.State) { s.Observation = nil }, func(w *world) run.Event { return w.completed() }},
 	{"event-limit", ready(run.TargetLocal), func(s *run.State) { s.Events = 5000 }, func(*world) run.Event { return &run.Metrics{} }},
 	{"turn-limit", ready(run.TargetLocal), func(s *run.State) { s.Turns = 500 }, func(w *world) run.Event { return w.proposed("item") }},
 	{"dispatch-audience", dispatched(run.TargetHosted, "prepare"), func(s *run.State) { s.StoreOrigin = nil; unclaim(s) }, func(w *world) run.Event { return newest[run.Dispatched](w) }},
@@ -861,7 +893,7 @@ func TestLastDefences(t *testing.T) {
 		"the last budget": {permitted(run.TargetLocal, "submit"), func(*run.State) {}, claiming},
 	} {
 		w := c.stage(t)
-		if got := folded(w, c.change, c.with(w)); len(got) > 0 {
+		if got := folded(w, c.change, c.with(w)); len(got) > 0 && !slices.Contains(owed, got[0]) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -957,14 +989,14 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// rulesInCode collects the rule names given to must, status and execution.
+// rulesInCode collects the rule names given to must, status, execution and owe.
 func rulesInCode(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	argument := map[string]int{"must": 1, "status": 0, "execution": 1}
+	argument := map[string]int{"must": 1, "status": 0, "execution": 1, "owe": 0}
 	rules := map[string]bool{}
 	for _, file := range files {
 		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
