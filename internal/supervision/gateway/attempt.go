@@ -96,12 +96,13 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 	if err != nil {
 		return err
 	}
+	asked := time.Now()
 	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
 		return err
 	}
 	start := time.Now()
 	g.Fault("before-send")
-	body, status, readErr := g.read(ctx, c.state, request)
+	body, status, readErr := g.read(ctx, c.state, request, asked.Add(c.window))
 	g.Fault("after-send")
 	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
@@ -126,19 +127,22 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 	if err != nil {
 		return err
 	}
+	// The ledger says how much of the window is left at a moment after this one, so
+	// counted from here it never ends late, wherever the process is stopped.
+	asked := time.Now()
 	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
 		return err
 	}
 	start := time.Now()
 	g.Fault("before-send")
 	permit := g.permitFor(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
-	got := g.send(ctx, c.state, permit, request, c.window)
+	got := g.send(ctx, c.state, permit, request, asked.Add(c.window))
 	g.Fault("before-receipt")
 	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
 		switch {
 		case got.unsent:
-			return denied(a.Void(c.executionID, got.cause, authority.HostedUnreachable))
+			return denied(a.Void(c.executionID, got.cause, got.stop()))
 		case got.receipt == nil || !g.Doors.Amount && !amountAgrees(got.receipt, &c.permit):
 			return denied(a.Unconfirmed(c.executionID, got.why()))
 		}
@@ -202,8 +206,14 @@ func (g *Gateway) withhold(ctx context.Context, c *claim) (bool, error) {
 	if reason := g.lapsed(a, c); reason != "" {
 		return true, g.void(ctx, c, "recheck", reason)
 	}
+	if now, err := g.now(ctx); c.state.Execution.Dispatch != nil && (err != nil || a.Now().Sub(now) > run.ClockSkew) {
+		// The clock was set back behind the chain. A store goes by the real time and
+		// would refuse the permit as one of the future.
+		g.Log.Warn("a dispatch is given up: the clock is behind the run's newest event", "run", c.RunID, "execution", c.executionID, "behind", a.Now().Sub(now), "error", err)
+		return true, g.void(ctx, c, "clock", authority.ExecutionNotApplied)
+	}
 	if c.window = g.sendWindow() - a.Now().Sub(c.claimedAt); c.window <= 0 {
-		return true, g.void(ctx, c, "late", authority.ExecutionNotApplied)
+		return true, g.void(ctx, c, late, authority.ExecutionNotApplied)
 	}
 	return false, nil
 }

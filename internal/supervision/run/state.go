@@ -46,7 +46,8 @@ const (
 	DispatchLife   = 8 * time.Second  // when an attempt is given up
 	SendWindow     = time.Second      // from intent to the first byte, else voided (L-3)
 	ProposalLife   = 10 * time.Minute
-	EventReserve   = 100 // events kept free so that receipts and a revoke always fit
+	ClockSkew      = 5 * time.Second // how far a store lets a permit's time be ahead of its own (design 4)
+	EventReserve   = 100             // events kept free so that receipts and a revoke always fit
 )
 
 // Config is how a run was set up; it never changes.
