@@ -92,7 +92,7 @@ func TestEventLimit(t *testing.T) {
 		h.fill(id, 4900) // 100 are left: the last report
 		p := h.allow(id, "merchant.checkout.submit")
 		unpermitted := request(id, p)
-		unpermitted.Token = ""
+		unpermitted.Token, unpermitted.Key = "", "key-without-any-permit"
 		refused := func(n int) {
 			t.Helper()
 			for range n {
