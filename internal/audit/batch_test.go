@@ -235,7 +235,9 @@ func TestBatchIsFlat(t *testing.T) {
 		}
 		return high
 	}
-	if few, lots := peak(500), peak(5_000); lots > few+1<<20 {
+	// Kept whole, the 4,500 more would weigh several MB; the runtime's own share moves
+	// by one under load.
+	if few, lots := peak(500), peak(5_000); lots > few+3<<20 {
 		t.Errorf("500 events: %d bytes live, 5,000 events: %d", few, lots)
 	}
 }
