@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 )
 
@@ -20,32 +18,30 @@ const SendTimeout = 8 * time.Second
 // MaxAnswer is the largest answer body that [Client.Send] accepts, in bytes.
 const MaxAnswer = 1 << 20
 
-// ErrNotConnected is the cause of an attempt that failed before there was a
-// connection: no byte of the request left, so it had no effect.
-var ErrNotConnected = errors.New("dispatch: never connected")
+// ErrNotSent is the cause of an attempt of which no byte of the request left: it
+// had no effect and will have none.
+var ErrNotSent = errors.New("dispatch: not sent")
+
+var (
+	// ErrNotConnected is the [ErrNotSent] of a shop that was not reached.
+	ErrNotConnected = fmt.Errorf("%w: never connected", ErrNotSent)
+	// ErrLate is the [ErrNotSent] of a request whose time to begin had passed.
+	ErrLate = fmt.Errorf("%w: its time to begin had passed", ErrNotSent)
+)
 
 // Client sends requests to a shop, each exactly once. It never retries, follows
 // no redirect, uses no proxy, keeps no connection and no cookie. It is safe for
 // concurrent use.
-type Client struct{ transport *http.Transport }
+type Client struct {
+	roots *tls.Config
+	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	now   func() time.Time
+}
 
 // NewClient returns a client. roots, when not nil, is the TLS configuration for
 // shops with a private authority.
 func NewClient(roots *tls.Config) *Client {
-	var http1 http.Protocols
-	http1.SetHTTP1(true)
-	return &Client{&http.Transport{
-		// A kept connection that the shop has closed makes net/http send a request
-		// again by itself when it thinks that is safe. A new connection for each
-		// request leaves nothing to retry.
-		DisableKeepAlives:      true,
-		Protocols:              &http1,
-		Proxy:                  nil,
-		DisableCompression:     true, // rh is over the bytes the shop wrote
-		MaxResponseHeaderBytes: 64 << 10,
-		DialContext:            (&net.Dialer{}).DialContext,
-		TLSClientConfig:        roots,
-	}}
+	return &Client{roots: roots, dial: (&net.Dialer{}).DialContext, now: time.Now}
 }
 
 // Request is what [Client.Send] sends. Body is the exact bytes that the permit is
@@ -56,27 +52,28 @@ type Request struct {
 	Body   []byte // JSON; nil for a read
 	Permit string // compact JWS; empty for a read
 	Cookie string // Cookie header value; empty for none
+	// NotAfter, unless zero, is when it is too late to begin: the first byte of the
+	// request leaves before it, or none does. A value of [time.Now] carries the
+	// monotonic clock and holds however the wall clock is set.
+	NotAfter time.Time
 }
 
 // Send sends req once and returns the shop's answer, whatever its status. It ends
-// after [SendTimeout] or with ctx. An error that is [ErrNotConnected] says that
-// nothing left; after any other error the request may have had its effect.
+// after [SendTimeout] or with ctx. An error that is [ErrNotSent] says that nothing
+// left and nothing will; after any other error the request may have had its effect.
 func (c *Client) Send(ctx context.Context, req Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, SendTimeout)
 	defer cancel()
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	})
+	g := &gate{notAfter: req.NotAfter, now: c.now}
 	httpReq, err := c.request(ctx, req)
 	if err != nil {
 		return Answer{}, fmt.Errorf("%w: %w", ErrNotConnected, err)
 	}
 	// RoundTrip, not http.Client: redirects are answers here.
-	resp, err := c.transport.RoundTrip(httpReq)
+	resp, err := c.transport(ctx, g).RoundTrip(httpReq)
 	if err != nil {
-		if !connected.Load() {
-			return Answer{}, fmt.Errorf("%w: %w", ErrNotConnected, err)
+		if unsent := g.shut(); unsent != nil {
+			return Answer{}, fmt.Errorf("%w: %w", unsent, err)
 		}
 		return Answer{}, fmt.Errorf("dispatch: sent, no answer: %w", err)
 	}

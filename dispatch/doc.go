@@ -37,7 +37,8 @@
 // [Client.Send] sends a request once and never again. Whatever comes back, only a
 // receipt that [ParseReceipt] accepts and that [Receipt.Answers] the permit
 // decides what happened; every other answer leaves the effect unknown, except
-// [ErrNotConnected], where no byte of the request left.
+// [ErrNotSent], where no byte of the request left: there was no connection, or
+// Request.NotAfter had passed.
 //
 // A probe is POST [ClosePath] with [CloseBody] of the permit in doubt, under a
 // permit of its own: own jti, htu and bh; iss, aud, sid, pid and ed are those of

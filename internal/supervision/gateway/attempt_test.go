@@ -6,16 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"countersign/dispatch"
@@ -393,51 +388,6 @@ func TestSendWindow(t *testing.T) {
 		}
 		h.verify(id)
 		must(t, h.ledger.Close())
-	}
-}
-
-// L-3: a connection that is not there when the window closes is not waited for.
-func TestConnectWindow(t *testing.T) {
-	ctx, cancel := gateway.ConnectWithin(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // a TLS handshake that never ends
-	must(t, err)
-	defer silent.Close()
-	_, err = dispatch.NewClient(nil).Send(ctx, dispatch.Request{Method: "POST", URL: "https://" + silent.Addr().String() + "/", Body: []byte("{}")})
-	if !errors.Is(err, dispatch.ErrNotConnected) {
-		t.Errorf("%v", err)
-	}
-	// The client says so when it is connected.
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") }))
-	defer server.Close()
-	connected := false
-	told := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
-	_, err = dispatch.NewClient(nil).Send(told, dispatch.Request{Method: "GET", URL: server.URL + "/"})
-	if err != nil || !connected {
-		t.Errorf("connected %t, %v", connected, err)
-	}
-}
-
-// L-3: the window ends what has no connection by then and nothing else.
-func TestConnectWindowEnds(t *testing.T) {
-	for _, connected := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := gateway.ConnectWithin(t.Context(), time.Second)
-			defer cancel()
-			time.Sleep(time.Second - time.Nanosecond) // of the bubble's clock, which waits for nothing
-			synctest.Wait()
-			if ctx.Err() != nil {
-				t.Error("the window closed early")
-			}
-			if connected {
-				httptrace.ContextClientTrace(ctx).GotConn(httptrace.GotConnInfo{})
-			}
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if ended := ctx.Err() != nil; ended == connected {
-				t.Errorf("connected %t, ended %t", connected, ended)
-			}
-		})
 	}
 }
 

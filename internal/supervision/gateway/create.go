@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"countersign/dispatch"
 	"countersign/evidence"
@@ -147,6 +148,7 @@ func (g *Gateway) once(ctx context.Context, a *attempt) error {
 // sends that, stores the receipt, and starts the run with what it then sees. As in
 // Operate, a caller that hangs up ends nothing.
 func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.CreateRequest) (string, error) {
+	asked := time.Now()
 	a, err := g.fresh(ctx)
 	if err != nil {
 		return "", err
@@ -164,7 +166,7 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.Create
 	a.DispatchSession(executionID, sessionID, effect, *intent, g.Ledger.Holder())
 	s := a.State()
 	permit := g.permitFor(intent, executionID, r.RunID, effect, a.Now(), s.Grants[0].ExpiresAt)
-	got, err := g.sendSession(ctx, a, permit, request)
+	got, err := g.sendSession(ctx, a, permit, request, asked.Add(g.sendWindow()))
 	if err != nil {
 		return "", err
 	}
@@ -190,8 +192,8 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.Create
 	})
 }
 
-// sendSession stores the run with its intent and sends that.
-func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit, r service.Request) (answer, error) {
+// sendSession stores the run with its intent and sends that before notAfter.
+func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit, r service.Request, notAfter time.Time) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
 	s := a.State()
@@ -199,7 +201,7 @@ func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit
 		return answer{}, err
 	}
 	g.Fault("session-intent")
-	return g.send(ctx, s, p, r, g.sendWindow()), nil
+	return g.send(ctx, s, p, r, notAfter), nil
 }
 
 func first(errs ...error) error {

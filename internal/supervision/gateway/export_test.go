@@ -4,6 +4,3 @@ import "context"
 
 // SettleDue is one round of Settle.
 func (g *Gateway) SettleDue(ctx context.Context) { g.settleDue(ctx) }
-
-// ConnectWithin is the window in which bytes begin to leave.
-var ConnectWithin = connectWithin

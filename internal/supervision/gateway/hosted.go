@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptrace"
 	"regexp"
 	"strings"
 	"time"
@@ -61,19 +60,21 @@ type answer struct {
 	cause   string // when there is no receipt
 }
 
-// connectWithin ends a request that has no connection when the window closes, so
-// that no byte begins to leave later (L-3).
-func connectWithin(ctx context.Context, window time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(window, cancel)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { timer.Stop() }})
-	return ctx, func() { timer.Stop(); cancel() }
+// late is the cause of an intent that was voided because its time to begin had
+// passed.
+const late = "late"
+
+// stop is the reason for which a run stops whose intent was not sent.
+func (a answer) stop() string {
+	if a.cause == late {
+		return authority.ExecutionNotApplied
+	}
+	return authority.HostedUnreachable
 }
 
-// send sends a mutation once and believes only a receipt that verifies.
-func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r service.Request, window time.Duration) answer {
-	ctx, cancel := connectWithin(ctx, window)
-	defer cancel()
+// send sends a mutation once and believes only a receipt that verifies. From
+// notAfter on nothing begins to leave (L-3).
+func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r service.Request, notAfter time.Time) answer {
 	token, err := p.Sign(g.Keys.Dispatch().Private)
 	if err != nil {
 		return answer{unsent: true, cause: "unsigned"}
@@ -82,10 +83,12 @@ func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r s
 	if err != nil {
 		return answer{unsent: true, cause: "session_unreadable"}
 	}
-	got, err := g.Sender.Send(ctx, dispatch.Request{Method: r.Method, URL: p.Target, Body: r.Body, Permit: token, Cookie: cookie})
+	got, err := g.Sender.Send(ctx, dispatch.Request{Method: r.Method, URL: p.Target, Body: r.Body, Permit: token, Cookie: cookie, NotAfter: notAfter})
 	g.Fault("after-send")
 	switch {
-	case errors.Is(err, dispatch.ErrNotConnected):
+	case errors.Is(err, dispatch.ErrLate):
+		return answer{unsent: true, cause: late}
+	case errors.Is(err, dispatch.ErrNotSent):
 		return answer{unsent: true, cause: "unreachable"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return answer{cause: "timeout"}
@@ -159,13 +162,14 @@ func (g *Gateway) cookie(ctx context.Context, s *run.State) (string, error) {
 	return string(value), err
 }
 
-// read sends one read of a store by session cookie alone.
-func (g *Gateway) read(ctx context.Context, s *run.State, r service.Request) ([]byte, int, error) {
+// read sends one read of a store by session cookie alone, unless notAfter, if there
+// is one, has passed.
+func (g *Gateway) read(ctx context.Context, s *run.State, r service.Request, notAfter time.Time) ([]byte, int, error) {
 	cookie, err := g.cookie(ctx, s)
 	if err != nil {
 		return nil, 0, err
 	}
-	got, err := g.Sender.Send(ctx, dispatch.Request{Method: r.Method, URL: *s.StoreOrigin + r.Path, Cookie: cookie})
+	got, err := g.Sender.Send(ctx, dispatch.Request{Method: r.Method, URL: *s.StoreOrigin + r.Path, Cookie: cookie, NotAfter: notAfter})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -187,7 +191,7 @@ func (g *Gateway) seeHosted(ctx context.Context, s *run.State, svc Service, view
 		return decide.Sighting{}, err
 	}
 	for _, r := range hosted.Reads(s.OrderID) {
-		body, _, err := g.read(ctx, s, r)
+		body, _, err := g.read(ctx, s, r, time.Time{})
 		if err != nil {
 			g.Log.Warn("a hosted store cannot be observed", "run", s.ID, "error", err)
 			return decide.Sighting{}, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be observed; try again."}
