@@ -1,11 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"sync"
-	"time"
 
 	"countersign/dispatch"
 )
@@ -13,68 +13,51 @@ import (
 // trustLimit bounds a trust file in bytes: some hundred keys.
 const trustLimit = 64 << 10
 
-// settled is how long ago a file must have been written for its time to tell the
-// next change: file systems stamp in steps of some milliseconds, and a clock that
-// is shared over a network may lag.
-const settled = 2 * time.Second
-
 // trust holds the keys whose permits count. It is safe for concurrent use.
 type trust struct {
 	file string // empty: the keys never change
 
 	mu   sync.Mutex
 	keys []dispatch.TrustedKey
-	read os.FileInfo // of the file that keys are from; nil: look again
+	text []byte // of the file that keys are from; nil: none
 }
 
-// now returns the keys of the file as it is now. A file that is gone or damaged
-// is an error and not the former keys: one of them may just have been withdrawn.
+// now returns the keys of the file as it is now. It is read for every permit: size,
+// time and inode of a file that was written in place may be those it had. A file
+// that is gone or damaged is an error and not the former keys: one of them may just
+// have been withdrawn.
 func (t *trust) now() ([]dispatch.TrustedKey, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.file == "" {
 		return t.keys, nil
 	}
-	if info, err := os.Stat(t.file); err == nil && t.read != nil && sameFile(info, t.read) {
-		return t.keys, nil
+	text, err := readTrust(t.file)
+	if err == nil && (t.text == nil || !bytes.Equal(text, t.text)) {
+		t.text = nil
+		if t.keys, err = dispatch.ParseKeys(text); err == nil {
+			t.text = text
+		}
 	}
-	t.read = nil
-	keys, info, err := readTrust(t.file)
 	if err != nil {
-		return nil, fmt.Errorf("store: no permit counts until the trust file is the control plane's dispatch.pub: %w", err)
+		return nil, fmt.Errorf("store: no permit counts until the trust file is the control plane's dispatch.pub: %s: %w", t.file, err)
 	}
-	t.keys = keys
-	if time.Since(info.ModTime()) > settled {
-		t.read = info
-	}
-	return keys, nil
+	return t.keys, nil
 }
 
-func sameFile(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
-// readTrust returns the keys with what the file was before it was read.
-func readTrust(name string) ([]dispatch.TrustedKey, os.FileInfo, error) {
+// readTrust returns a trust file's bytes.
+func readTrust(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
 	text, err := io.ReadAll(io.LimitReader(f, trustLimit+1))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(text) > trustLimit {
-		return nil, nil, fmt.Errorf("%s has over %d bytes", name, trustLimit)
+		return nil, fmt.Errorf("over %d bytes", trustLimit)
 	}
-	keys, err := dispatch.ParseKeys(text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return keys, info, nil
+	return text, nil
 }

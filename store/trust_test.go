@@ -121,8 +121,7 @@ func TestRotatedDispatchKey(t *testing.T) {
 	}
 }
 
-// A file that was not written for a while is not read for every permit, and the
-// next change is seen all the same, also one in place.
+// A file that is replaced in place is seen, also when it has been the same for long.
 func TestTrustFileChangesAfterALongTime(t *testing.T) {
 	s, file, _ := trusting(t)
 	h := s.session("sess-1")
@@ -149,6 +148,44 @@ func TestTrustFileChangesAfterALongTime(t *testing.T) {
 	}
 	if got := h.check(next); got != "DISPATCH_PERMIT_INVALID unknown_key" {
 		t.Errorf("the key of a moment ago: %q", got)
+	}
+}
+
+// A trust file that is replaced in place and looks the same from outside, with the
+// size, time and inode it had, holds other keys all the same: the withdrawn one
+// counts no more.
+func TestTrustFileThatLooksTheSame(t *testing.T) {
+	s, file, _ := trusting(t)
+	h := s.session("sess-1")
+	hourAgo := time.Now().Add(-time.Hour)
+	look := func() os.FileInfo {
+		t.Helper()
+		if err := os.Chtimes(file, hourAgo, hourAgo); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	before := look()
+	if got := h.check(s.key); got != "" {
+		t.Fatal(got)
+	}
+	next, public := dispatchKey(t)
+	if err := os.WriteFile(file, dispatch.FormatKeys([]dispatch.TrustedKey{public}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	after := look()
+	if !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+		t.Fatal("control: the file does not look the same")
+	}
+	if got := h.check(s.key); got != "DISPATCH_PERMIT_INVALID unknown_key" {
+		t.Errorf("the withdrawn key: %q", got)
+	}
+	if got := h.check(next); got != "" {
+		t.Errorf("the next key: %q", got)
 	}
 }
 
