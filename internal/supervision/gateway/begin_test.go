@@ -95,7 +95,7 @@ func TestWindowBeginsWithTheIntent(t *testing.T) {
 	still := time.Now()
 	h.clock.Source = func() time.Time { return still }
 	sent := &halted{Sender: h.config.Sender, stood: -time.Hour} // the bound is read, and not met by a busy machine
-	var stopped time.Time // the last moment before the request is sent
+	var stopped time.Time                                       // the last moment before the request is sent
 	g := h.another(func(c *gateway.Config) {
 		c.Doors.Window, c.Sender = false, sent
 		c.Fault = func(point string) {
