@@ -31,6 +31,7 @@ type (
 		Hit      int    // at this hit of the point, from 1
 		Acked    int    // hits count once so many commits were acknowledged
 		Steps    int    // commits of each worker at most
+		Lazy     bool   // negative control: answers before it writes
 	}
 	childLine struct {
 		Key      string   `json:",omitempty"` // raw public key, base64url
@@ -94,6 +95,9 @@ func runChild(b Backend, text string) error {
 	e, err := b.Open(ctx, task.Location, Options{Fault: fault})
 	if err != nil {
 		return err
+	}
+	if task.Lazy {
+		e = lazy(nil, e)
 	}
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -172,7 +176,12 @@ type Child struct {
 // before ends by itself. The child is killed when the test ends.
 func StartChild(t testing.TB, location, point string, acked, hit, steps int) *Child {
 	t.Helper()
-	task, err := json.Marshal(childTask{Location: location, Point: point, Hit: hit, Acked: acked, Steps: steps})
+	return startChild(t, childTask{Location: location, Point: point, Hit: hit, Acked: acked, Steps: steps})
+}
+
+func startChild(t testing.TB, told childTask) *Child {
+	t.Helper()
+	task, err := json.Marshal(told)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,31 +314,43 @@ func publicOnly(public ed25519.PublicKey) ed25519.PrivateKey {
 // SIGKILL shows process death: what was written to the kernel survives it
 // without any flush. It does not show power loss.
 func testKills(t *testing.T, b Backend) {
-	const acked = 20
-	for i, point := range b.Points {
+	for n, point := range b.Points {
 		t.Run(point, func(t *testing.T) {
-			location := b.Create(t)
-			child := StartChild(t, location, point, acked, 3, 50)
-			if !child.WaitPoint() {
-				child.Kill()
-				t.Fatalf("%s was not hit: %s", point, child.Stderr())
-			}
-			child.Kill()
-			if b.Gone != nil {
-				b.Gone(t, location)
-			}
-			e, err := b.Open(t.Context(), location, Options{})
-			if err != nil {
-				t.Fatalf("open after the kill: %v", err)
-			}
-			defer e.Close()
-			if err := child.Audit(t.Context(), e); err != nil {
-				t.Error(err)
-			}
-			if child.Acked() < acked {
-				t.Errorf("%d commits were acknowledged, want %d before the kill", child.Acked(), acked)
-			}
-			t.Logf("fail point %q hit, %d of %d: killed with %d commits acknowledged", point, i+1, len(b.Points), child.Acked())
+			t.Logf("fail point %q hit, %d of %d: %s", point, n+1, len(b.Points), killAt(t, b, point))
 		})
 	}
+}
+
+// killAcked is how many commits are acknowledged before a kill.
+const killAcked = 20
+
+// killAt kills a child at a fail point and audits what it left.
+func killAt(t testing.TB, b Backend, point string) string {
+	location := b.Create(t)
+	child := startChild(t, childTask{Location: location, Point: point, Acked: killAcked, Hit: 3, Steps: 50, Lazy: b.weaken != nil})
+	if !child.WaitPoint() {
+		child.Kill()
+		t.Fatalf("%s was not hit: %s", point, child.Stderr())
+	}
+	child.Kill()
+	return auditKilled(t, b, location, child)
+}
+
+// auditKilled opens what a killed child left, audits it and says what is there.
+func auditKilled(t testing.TB, b Backend, location string, child *Child) string {
+	if b.Gone != nil {
+		b.Gone(t, location)
+	}
+	e, err := b.Open(t.Context(), location, Options{})
+	if err != nil {
+		t.Fatalf("open after the kill: %v", err)
+	}
+	defer e.Close()
+	if err := child.Audit(t.Context(), e); err != nil {
+		t.Error(err)
+	}
+	if child.Acked() < killAcked {
+		t.Errorf("%d commits were acknowledged, want %d before the kill", child.Acked(), killAcked)
+	}
+	return fmt.Sprintf("killed with %d commits acknowledged", child.Acked())
 }

@@ -78,7 +78,7 @@ func testFaults(t *testing.T, b Backend) {
 	}
 }
 
-func faultAt(t *testing.T, b Backend, point string) {
+func faultAt(t testing.TB, b Backend, point string) {
 	i := start(t, b, Options{})
 	w, err := newWalk(t.Context(), i.Engine, i.key)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // 12 Changes that wait together: two claims of one subject, two of one permit,
 // two of one idempotency key, two of one credential, and four neighbours. One
 // of each pair is stored, as is every neighbour; the losers leave no row.
-func testOneGroup(t *testing.T, b Backend) {
+func testOneGroup(t testing.TB, b Backend) {
 	i := start(t, b, Options{})
 	s := ledger.Subject{Key: runKey(newID()), Head: evidence.Genesis}
 	i.must(i.Commit(t.Context(), ledger.Change{Writes: []ledger.Write{bare(s, `{}`)}}))
@@ -96,31 +96,41 @@ func testGroupsForm(t *testing.T, b Backend) {
 // A queue of 4 and 16 callers while nothing can be written: exactly 12 are
 // refused, at once and without a row, and 4 are stored; the refused Changes
 // are stored when they are tried again.
-func testFullQueue(t *testing.T, b Backend) {
+func testFullQueue(t testing.TB, b Backend) {
 	i := start(t, b, Options{QueueSize: 4})
 	before := i.rows()
 	release := i.hold()
-	type answer struct {
+	type caller struct {
 		change ledger.Change
-		result ledger.Result
+		ctx    *askedContext
+		answer chan ledger.Result
 	}
-	answers := make(chan answer, 16)
-	for range 16 {
-		c := fresh()
-		go func() { answers <- answer{c, i.Commit(context.Background(), c)} }()
+	callers := make([]caller, 16)
+	for n := range callers {
+		c := caller{fresh(), newAskedContext(context.Background()), make(chan ledger.Result, 1)}
+		callers[n] = c
+		go func() { c.answer <- i.Commit(c.ctx, c.change) }()
 	}
 	var refused []ledger.Change
-	for range 12 {
-		a := <-answers
-		if a.result.Outcome != ledger.NotStored || !errors.Is(a.result.Cause, ledger.ErrQueueFull) {
-			t.Fatalf("refusal: %v", a.result.Err())
+	var queued []caller
+	for _, c := range callers {
+		select {
+		case <-c.ctx.asked:
+			queued = append(queued, c)
+		case r := <-c.answer:
+			if r.Outcome != ledger.NotStored || !errors.Is(r.Cause, ledger.ErrQueueFull) {
+				t.Errorf("refusal: %v", r.Err())
+			}
+			refused = append(refused, c.change)
 		}
-		refused = append(refused, a.change)
 	}
 	release()
-	for range 4 {
-		if a := <-answers; a.result.Outcome != ledger.Stored {
-			t.Errorf("queued: %v", a.result.Err())
+	if len(refused) != 12 {
+		t.Errorf("%d of 16 are refused, want 12", len(refused))
+	}
+	for _, c := range queued {
+		if r := <-c.answer; r.Outcome != ledger.Stored {
+			t.Errorf("queued: %v", r.Err())
 		}
 	}
 	var grown int64
@@ -138,7 +148,7 @@ func testFullQueue(t *testing.T, b Backend) {
 // Of 8 Changes that wait, three lose their callers. The others are stored and
 // in one piece; a caller that left is told Unknown and its Change is there or
 // not, whole.
-func testCancelledCaller(t *testing.T, b Backend) {
+func testCancelledCaller(t testing.TB, b Backend) {
 	i := start(t, b, Options{})
 	plans := make([]plan, 8)
 	changes := make([]ledger.Change, 8)
@@ -230,7 +240,7 @@ func testClose(t *testing.T, b Backend) {
 }
 
 // Restarting keeps everything; the next commit continues the chain.
-func testRestart(t *testing.T, b Backend) {
+func testRestart(t testing.TB, b Backend) {
 	i := start(t, b, Options{})
 	p := plan{id: newID(), key: i.key}
 	for want := int64(1); want <= 4; want++ {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -17,7 +18,8 @@ import (
 
 // instance is one database with one engine open on it.
 type instance struct {
-	Engine
+	Engine          // the newest opening
+	raw      Engine // the same one, without b.weaken
 	t        testing.TB
 	b        Backend
 	location string
@@ -57,6 +59,10 @@ func (i *instance) open() Engine {
 			i.t.Errorf("close: %v", err)
 		}
 	})
+	i.raw = e
+	if i.b.weaken != nil {
+		return i.b.weaken(i, e)
+	}
 	return e
 }
 
@@ -137,6 +143,8 @@ type points struct {
 	mu   sync.Mutex
 	hits map[string]int
 	hook func(point string) error
+
+	failed atomic.Bool // hook has returned an error
 }
 
 func (p *points) reach(point string) error {
@@ -150,7 +158,11 @@ func (p *points) reach(point string) error {
 	if hook == nil {
 		return nil
 	}
-	return hook(point)
+	err := hook(point)
+	if err != nil {
+		p.failed.Store(true)
+	}
+	return err
 }
 
 func (p *points) set(hook func(point string) error) {
@@ -168,6 +180,12 @@ func (p *points) count(point string) int {
 // hold stops every writer of the instance's first engine before it sends
 // anything, so that what is committed until release waits in the queue.
 func (i *instance) hold() (release func()) {
+	i.t.Helper()
+	return i.holdThen(nil)
+}
+
+// holdThen is hold; from release on, hook is called at every point.
+func (i *instance) holdThen(hook func(point string) error) (release func()) {
 	i.t.Helper()
 	reached, gate := make(chan struct{}), make(chan struct{})
 	i.points.set(func(point string) error {
@@ -188,7 +206,7 @@ func (i *instance) hold() (release func()) {
 	var once sync.Once
 	release = func() {
 		once.Do(func() {
-			i.points.set(nil)
+			i.points.set(hook)
 			close(gate)
 			for range i.b.Writers {
 				if r := <-plugs; r.Outcome != ledger.Stored {
@@ -214,7 +232,7 @@ func (i *instance) queue(changes ...ledger.Change) []<-chan ledger.Result {
 
 func (i *instance) queueOne(ctx context.Context, c ledger.Change) <-chan ledger.Result {
 	answer := make(chan ledger.Result, 1)
-	asked := &askedContext{Context: ctx, asked: make(chan struct{})}
+	asked := newAskedContext(ctx)
 	go func() { answer <- i.Commit(asked, c) }()
 	<-asked.asked
 	return answer
@@ -225,6 +243,10 @@ type askedContext struct {
 	context.Context
 	once  sync.Once
 	asked chan struct{}
+}
+
+func newAskedContext(ctx context.Context) *askedContext {
+	return &askedContext{Context: ctx, asked: make(chan struct{})}
 }
 
 func (c *askedContext) Done() <-chan struct{} {

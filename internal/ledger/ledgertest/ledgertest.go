@@ -11,9 +11,10 @@
 // kill it. Run gives every test its name from one table, so that the lists of
 // two engines can be compared by name; [Names] returns it.
 //
-// A safety test is a check that returns an error. Its negative control runs the
-// same check against the same engine with one guard taken out of every Change,
-// and fails when the check does not notice.
+// A safety test has a negative control, which runs the same check against the
+// same engine with one guard switched off, and fails when the check does not
+// notice. Checks that return an error have it beside them; those that report to a
+// testing.TB have it in one table ([RunControls]).
 package ledgertest
 
 import (
@@ -116,6 +117,8 @@ type Backend struct {
 	// Rows counts the rows of every table but the migration record, read behind
 	// the engine's back while it is open.
 	Rows func(t testing.TB, location string) map[string]int64
+
+	weaken weakening // negative controls only
 }
 
 // Migrations are the names that every engine's migrations have.

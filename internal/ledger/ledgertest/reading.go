@@ -132,7 +132,7 @@ func testEraseText(t *testing.T, b Backend) {
 
 // The first fingerprints stay: any other set is refused, on every replica and
 // after a restart.
-func testInstallation(t *testing.T, b Backend) {
+func testInstallation(t testing.TB, b Backend) {
 	i := start(t, b, Options{})
 	keys := map[string]string{"evidence": "0123456789abcdef", "mac": "fedcba9876543210"}
 	if err := i.CheckInstallation(t.Context(), keys); err != nil {

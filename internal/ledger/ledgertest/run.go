@@ -24,22 +24,28 @@ var tests = []test{
 	{"NotAfterInQueue", testNotAfterInQueue},
 	{"Freeze", testFreeze},
 	{"FreezeRace", testFreezeRace},
-	{"OneGroup", testOneGroup},
+	{"OneGroup", plain(testOneGroup)},
 	{"GroupsForm", testGroupsForm},
-	{"FullQueue", testFullQueue},
-	{"CancelledCaller", testCancelledCaller},
+	{"FullQueue", plain(testFullQueue)},
+	{"CancelledCaller", plain(testCancelledCaller)},
 	{"Linearizable", testLinearizable},
 	{"FaultAtEveryPoint", testFaults},
 	{"KillAtEveryPoint", testKills},
-	{"Restart", testRestart},
-	{"Leases", testLeases},
+	{"Restart", plain(testRestart)},
+	{"Leases", plain(testLeases)},
 	{"Due", testDue},
 	{"Find", testFind},
 	{"Watch", testWatch},
 	{"Clock", testClock},
 	{"EraseText", testEraseText},
-	{"Installation", testInstallation},
+	{"Installation", plain(testInstallation)},
 	{"Close", testClose},
+	{"Controls", testControls},
+}
+
+// plain is a test without subtests, which a control can run too.
+func plain(check func(testing.TB, Backend)) func(*testing.T, Backend) {
+	return func(t *testing.T, b Backend) { check(t, b) }
 }
 
 // Names returns the names of the tests that Run runs on every engine.

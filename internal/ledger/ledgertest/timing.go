@@ -292,7 +292,7 @@ func testClock(t *testing.T, b Backend) {
 }
 
 // Only an opening that lives holds leases.
-func testLeases(t *testing.T, b Backend) {
+func testLeases(t testing.TB, b Backend) {
 	i := start(t, b, Options{})
 	first := i.Holder()
 	alive := func(holder string, want bool) {

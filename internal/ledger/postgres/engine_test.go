@@ -17,6 +17,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/ledger"
+	"countersign/internal/ledger/ledgertest"
 	"countersign/internal/pgtest"
 )
 
@@ -69,13 +70,20 @@ const patience = time.Minute
 // when until says so.
 func waiting(t testing.TB, conn *pgx.Conn, want int, until func() bool) {
 	t.Helper()
+	sessions(t, conn, `wait_event_type = 'Lock'`, want, until)
+}
+
+// sessions returns when the condition holds for that many sessions of the
+// database, or when until says so.
+func sessions(t testing.TB, conn *pgx.Conn, condition string, want int, until func() bool) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for !until() {
 		var n int
 		if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n); err != nil {
-			t.Fatal(err)
+			WHERE datname = current_database() AND `+condition).Scan(&n); err != nil {
+			t.Fatalf("%d of %d sessions with %s: %v", n, want, condition, err)
 		}
 		if n >= want {
 			return
@@ -85,14 +93,25 @@ func waiting(t testing.TB, conn *pgx.Conn, want int, until func() bool) {
 
 func never() bool { return false }
 
-// locked holds the row of a subject in a transaction of its own until release.
-func locked(t testing.TB, url string, key ledger.Key) (release func()) {
+// quiet returns when no session of the ledger runs a statement.
+func quiet(t testing.TB, conn *pgx.Conn) {
+	t.Helper()
+	sessions(t, conn, `NOT EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'countersign' AND state = 'active')`, 1, never)
+}
+
+// locked holds the rows of subjects in a transaction of its own until release.
+func locked(t testing.TB, url string, keys ...ledger.Key) (release func()) {
 	t.Helper()
 	tx, err := connect(t, url).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `SELECT FROM subjects WHERE id = $1 FOR UPDATE`, key.ID); err != nil {
+	ids := make([]string, len(keys))
+	for n, key := range keys {
+		ids[n] = key.ID
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM subjects WHERE id = ANY($1) FOR UPDATE`, ids); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
@@ -101,6 +120,11 @@ func locked(t testing.TB, url string, key ledger.Key) (release func()) {
 		}
 	}
 }
+
+// committer is waited, or what a control puts in its place.
+type committer func(*Ledger, ledger.Change) ledger.Result
+
+func waited(l *Ledger, c ledger.Change) ledger.Result { return l.Commit(context.Background(), c) }
 
 func commit(l *Ledger, c ledger.Change) <-chan ledger.Result {
 	answer := make(chan ledger.Result, 1)
@@ -195,6 +219,10 @@ func TestTwoClaimsInOneBatch(t *testing.T) {
 // conflict. So are the neighbours of a Change that the server refuses.
 func TestFailedStatementHarmsNoNeighbour(t *testing.T) {
 	t.Parallel()
+	harmsNoNeighbour(t, (*Ledger).commit)
+}
+
+func harmsNoNeighbour(t testing.TB, commit func(*Ledger, []*job)) {
 	url := pgtest.Database(t, Migrate)
 	var transactions atomic.Int64
 	l := begin(t, url, Options{Fault: func(point string) error {
@@ -243,7 +271,7 @@ func TestFailedStatementHarmsNoNeighbour(t *testing.T) {
 	jobs := group(func(c *ledger.Change) {
 		c.Fates = []ledger.Fate{{Workspace: ledger.DefaultWorkspace, PermitID: "p", Subject: c.Writes[0].Key, Fate: "claimed"}}
 	})
-	go l.commit(jobs)
+	go commit(l, jobs)
 	waiting(t, look, 1, never)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -251,7 +279,7 @@ func TestFailedStatementHarmsNoNeighbour(t *testing.T) {
 	check(jobs, ledger.Conflict, ledger.OnPermit)
 
 	jobs = group(func(c *ledger.Change) { c.Writes[0].Attributes = []ledger.Attribute{{Name: "n", Value: "no\x00text"}} })
-	l.commit(jobs)
+	commit(l, jobs)
 	check(jobs, ledger.NotStored, "")
 }
 
@@ -367,6 +395,10 @@ func fill(t testing.TB, pool *pgxpool.Pool) {
 // before the caller is told: what was not stored then never is.
 func TestLostAnswerOfARunningStatement(t *testing.T) {
 	t.Parallel()
+	lostAnswer(t, waited)
+}
+
+func lostAnswer(t testing.TB, commit committer) {
 	url := pgtest.Database(t, Migrate)
 	look := connect(t, url)
 	var armed atomic.Bool
@@ -381,10 +413,11 @@ func TestLostAnswerOfARunningStatement(t *testing.T) {
 	mustStore(t, l, write(key, 0, `{}`))
 	release := locked(t, url, key)
 	armed.Store(true)
-	if r := l.Commit(t.Context(), write(key, 1, `{"n":1}`)); r.Outcome != ledger.NotStored {
+	if r := commit(l, write(key, 1, `{"n":1}`)); r.Outcome != ledger.NotStored {
 		t.Errorf("cut while it waited: %v, %v", r.Outcome, r.Cause)
 	}
 	release()
+	quiet(t, look)
 	mustStore(t, l, write(key, 1, `{"n":2}`)) // would be a conflict behind the first
 	if n := revision(t, look, key); n != 2 {
 		t.Errorf("revision %d, want 2", n)
@@ -418,10 +451,6 @@ func TestServerCrash(t *testing.T) {
 		return nil
 	}})
 	for _, patient := range []bool{false, true} {
-		type answer struct {
-			key ledger.Key
-			r   ledger.Result
-		}
 		const callers, before = 24, 600
 		answers := make(chan answer, 4096)
 		var stored atomic.Int64
@@ -468,23 +497,49 @@ func TestServerCrash(t *testing.T) {
 		stop.Store(true)
 		<-done
 		look := connect(t, url)
-		count := make(map[ledger.Outcome]int)
-		for _, a := range all {
-			count[a.r.Outcome]++
-			there := revision(t, look, a.key) == 1
-			switch {
-			case a.r.Outcome == ledger.Stored && !there, a.r.Outcome == ledger.NotStored && there, a.r.Outcome == ledger.Conflict:
-				t.Fatalf("%v (%v), and it is there: %v", a.r.Outcome, a.r.Cause, there)
-			}
+		truthful := func(t testing.TB, tell telling) {
+			answeredTruly(t, look, all, tell, patient, before)
 		}
-		t.Logf("down until all were answered: %v; answers: %v", patient, count)
-		if patient && count[ledger.Unknown] == 0 {
-			t.Error("nobody was told Unknown")
-		}
-		if count[ledger.Stored] < before {
-			t.Errorf("%d commits were stored, want %d", count[ledger.Stored], before)
+		truthful(t, honest)
+		if patient { // everybody else was told NotStored or Unknown
+			ledgertest.RunControls(t, []ledgertest.Control{
+				{Test: "TestServerCrash", Off: "saying what was not stored", Want: "and it is there: false",
+					Check: func(t testing.TB) { truthful(t, as(ledger.NotStored, ledger.Stored)) }},
+				{Test: "TestServerCrash", Off: "saying what is stored", Want: "and it is there: true",
+					Check: func(t testing.TB) { truthful(t, as(ledger.Stored, ledger.NotStored)) }},
+				{Test: "TestServerCrash", Off: "saying that a fate is unknown", Want: "nobody was told Unknown",
+					Check: func(t testing.TB) { truthful(t, as(ledger.Unknown, ledger.NotStored)) }},
+			})
 		}
 		mustStore(t, l, write(runKey(), 0, `{}`))
+	}
+}
+
+// answer is what became of a Change that creates a subject.
+type answer struct {
+	key ledger.Key
+	r   ledger.Result
+}
+
+// answeredTruly compares the answers, as they are told, with what is there.
+func answeredTruly(t testing.TB, look *pgx.Conn, all []answer, tell telling, patient bool, want int) {
+	t.Helper()
+	count := make(map[ledger.Outcome]int)
+	for _, a := range all {
+		r := tell(a.r)
+		count[r.Outcome]++
+		there := revision(t, look, a.key) == 1
+		switch {
+		case r.Outcome == ledger.Stored && !there, r.Outcome == ledger.NotStored && there, r.Outcome == ledger.Conflict:
+			t.Errorf("%v (%v), and it is there: %v", r.Outcome, r.Cause, there)
+		}
+	}
+	t.Logf("down until all were answered: %v; answers: %v", patient, count)
+	if patient && count[ledger.Unknown] == 0 {
+		t.Error("nobody was told Unknown")
+	}
+	if count[ledger.Stored] < want {
+		t.Errorf("%d commits were stored, want %d", count[ledger.Stored], want)
 	}
 }
 
@@ -492,10 +547,13 @@ func TestServerCrash(t *testing.T) {
 // is lost and the chain has no gap.
 func TestReplicasRace(t *testing.T) {
 	t.Parallel()
+	replicasRace(t, waited)
+}
+
+func replicasRace(t testing.TB, commit committer) {
 	url := pgtest.Database(t, Migrate)
 	a, b := begin(t, url, Options{}), begin(t, url, Options{})
 	key := runKey()
-	var seal sync.Mutex
 	signing := signingKey(t)
 	step := func(l *Ledger) (ledger.Result, error) {
 		s, now, err := l.Load(t.Context(), key)
@@ -505,13 +563,11 @@ func TestReplicasRace(t *testing.T) {
 		if err != nil {
 			return ledger.Result{}, err
 		}
-		seal.Lock()
-		defer seal.Unlock()
 		events, err := evidence.Seal(signing, key.ID, s.Link(), now, []evidence.Draft{{ID: uuid.Must(uuid.NewV7()).String(), Type: "step", Data: map[string]any{}}})
 		if err != nil {
 			return ledger.Result{}, err
 		}
-		return l.Commit(t.Context(), ledger.Change{Writes: []ledger.Write{{Key: key, Revision: s.Revision, Head: s.Head, State: []byte(`{}`), Events: events}}}), nil
+		return commit(l, ledger.Change{Writes: []ledger.Write{{Key: key, Revision: s.Revision, Head: s.Head, State: []byte(`{}`), Events: events}}}), nil
 	}
 	var wg sync.WaitGroup
 	for _, l := range []*Ledger{a, b, a, b} {

@@ -28,68 +28,70 @@ func TestAnswerAtEveryPoint(t *testing.T) {
 		case afterFreeze, afterUpdate, afterGuard, afterEvent, afterText, afterSeal, afterUnseal, afterRecord, afterPermit, afterCredential, afterRevoke, afterRollback:
 			continue
 		}
-		t.Run(point, func(t *testing.T) {
-			var hit atomic.Bool
-			gate, held := make(chan struct{}), make(chan struct{})
-			var begins atomic.Int32
-			l := mustOpen(t, create(t), Options{Fault: func(p string) error {
-				if p == beforeBegin && begins.Add(1) == 1 { // the first transaction keeps the writer
-					close(held)
-					<-gate
-				}
-				if p == point && begins.Load() == 2 && hit.CompareAndSwap(false, true) {
-					return errInjected
-				}
-				return nil
-			}})
-			commit := func(c ledger.Change) <-chan ledger.Result {
-				answer := make(chan ledger.Result, 1)
-				j := prepareJob(t, c)
-				if err := l.queue.put(j); err != nil {
-					t.Fatal(err)
-				}
-				go func() { answer <- <-j.answer }()
-				return answer
-			}
-			plug := commit(newChange("plug"))
-			<-held
-			var answers []<-chan ledger.Result
-			for n := range 8 {
-				c := newChange(fmt.Sprint(n))
-				c.Writes[0].Attributes = []ledger.Attribute{{Name: "a", Value: "b"}}
-				answers = append(answers, commit(c))
-			}
-			close(gate)
-			if r := <-plug; r.Outcome != ledger.Stored {
-				t.Fatal(r.Err())
-			}
-			want := ledger.NotStored
-			if slices.Contains(DurablePoints, point) {
-				want = ledger.Stored
-			}
-			for n, answer := range answers {
-				r := <-answer
-				if r.Outcome != want || want == ledger.NotStored && !errors.Is(r.Cause, errInjected) {
-					t.Errorf("%v", r.Err())
-				}
-				_, _, err := l.Load(t.Context(), ledger.Key{Workspace: "default", Kind: "run", ID: fmt.Sprint(n)})
-				if stored := err == nil; stored != (want == ledger.Stored) {
-					t.Errorf("answered %v and there: %v", r.Outcome, stored)
-				}
-				if r.Outcome == ledger.NotStored {
-					if r := l.Commit(t.Context(), newChange(fmt.Sprint(n))); r.Outcome != ledger.Stored {
-						t.Errorf("tried again: %v", r.Err())
-					}
-				}
-			}
-			if !hit.Load() {
-				t.Error("the point was not hit")
-			}
-		})
+		t.Run(point, func(t *testing.T) { answerAt(t, point, honest) })
 	}
 }
 
-func prepareJob(t *testing.T, c ledger.Change) *job {
+func answerAt(t testing.TB, point string, tell telling) {
+	var hit atomic.Bool
+	gate, held := make(chan struct{}), make(chan struct{})
+	var begins atomic.Int32
+	l := mustOpen(t, create(t), Options{Fault: func(p string) error {
+		if p == beforeBegin && begins.Add(1) == 1 { // the first transaction keeps the writer
+			close(held)
+			<-gate
+		}
+		if p == point && begins.Load() == 2 && hit.CompareAndSwap(false, true) {
+			return errInjected
+		}
+		return nil
+	}})
+	commit := func(c ledger.Change) <-chan ledger.Result {
+		answer := make(chan ledger.Result, 1)
+		j := prepareJob(t, c)
+		if err := l.queue.put(j); err != nil {
+			t.Fatal(err)
+		}
+		go func() { answer <- <-j.answer }()
+		return answer
+	}
+	plug := commit(newChange("plug"))
+	<-held
+	var answers []<-chan ledger.Result
+	for n := range 8 {
+		c := newChange(fmt.Sprint(n))
+		c.Writes[0].Attributes = []ledger.Attribute{{Name: "a", Value: "b"}}
+		answers = append(answers, commit(c))
+	}
+	close(gate)
+	if r := <-plug; r.Outcome != ledger.Stored {
+		t.Fatal(r.Err())
+	}
+	want := ledger.NotStored
+	if slices.Contains(DurablePoints, point) {
+		want = ledger.Stored
+	}
+	for n, answer := range answers {
+		r := tell(<-answer)
+		if r.Outcome != want || want == ledger.NotStored && !errors.Is(r.Cause, errInjected) {
+			t.Errorf("answered %v (%v), want %v", r.Outcome, r.Cause, want)
+		}
+		_, _, err := l.Load(t.Context(), ledger.Key{Workspace: "default", Kind: "run", ID: fmt.Sprint(n)})
+		if stored := err == nil; stored != (want == ledger.Stored) {
+			t.Errorf("answered %v and there: %v", r.Outcome, stored)
+		}
+		if r.Outcome == ledger.NotStored {
+			if r := l.Commit(t.Context(), newChange(fmt.Sprint(n))); r.Outcome != ledger.Stored {
+				t.Errorf("tried again: %v", r.Err())
+			}
+		}
+	}
+	if !hit.Load() {
+		t.Error("the point was not hit")
+	}
+}
+
+func prepareJob(t testing.TB, c ledger.Change) *job {
 	t.Helper()
 	p, err := prepare(&c)
 	if err != nil {
@@ -137,7 +139,9 @@ func TestGroupSize(t *testing.T) {
 // A COMMIT reports an error and the file cannot be opened again: the answer is
 // Unknown, nothing more is taken, and Failed says that the process has to end.
 // The next start finds the Change.
-func TestUnknown(t *testing.T) {
+func TestUnknown(t *testing.T) { unknown(t, honest) }
+
+func unknown(t testing.TB, tell telling) {
 	path := create(t)
 	moved := path + ".moved"
 	var armed atomic.Bool
@@ -159,11 +163,11 @@ func TestUnknown(t *testing.T) {
 	default:
 	}
 	armed.Store(true)
-	if r := l.Commit(t.Context(), newChange("a")); r.Outcome != ledger.Unknown || !errors.Is(r.Cause, errInjected) {
+	if r := tell(l.Commit(t.Context(), newChange("a"))); r.Outcome != ledger.Unknown || !errors.Is(r.Cause, errInjected) {
 		t.Fatalf("answer %v", r.Err())
 	}
 	<-l.Failed()
-	if r := l.Commit(t.Context(), newChange("b")); r.Outcome != ledger.NotStored || !errors.Is(r.Cause, errStopped) {
+	if r := tell(l.Commit(t.Context(), newChange("b"))); r.Outcome != ledger.NotStored || !errors.Is(r.Cause, errStopped) {
 		t.Errorf("after Unknown: %v", r.Err())
 	}
 	if err := l.Ping(t.Context()); err == nil {

@@ -18,14 +18,22 @@ import (
 	"countersign/internal/ledger"
 )
 
-func create(t *testing.T) string {
+func create(t testing.TB) string {
 	t.Helper()
 	return backend.Create(t)
 }
 
-func mustOpen(t *testing.T, path string, o Options) *Ledger {
+func mustOpen(t testing.TB, path string, o Options) *Ledger {
 	t.Helper()
-	l, err := Open(t.Context(), path, o)
+	return mustOpenWith(t, Open, path, o)
+}
+
+// opener is Open, or what a control puts in its place.
+type opener func(context.Context, string, Options) (*Ledger, error)
+
+func mustOpenWith(t testing.TB, open opener, path string, o Options) *Ledger {
+	t.Helper()
+	l, err := open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,11 +92,16 @@ func TestOpenNeverCreates(t *testing.T) {
 	}
 }
 
-func TestFolderLock(t *testing.T) {
+func TestFolderLock(t *testing.T) { locked(t, Open) }
+
+func locked(t testing.TB, open opener) {
 	path := create(t)
-	l := mustOpen(t, path, Options{})
-	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, ErrLocked) {
+	l := mustOpenWith(t, open, path, Options{})
+	if second, err := open(t.Context(), path, Options{}); !errors.Is(err, ErrLocked) {
 		t.Errorf("second Open: %v", err)
+		if err == nil {
+			second.Close()
+		}
 	}
 	if err := Migrate(t.Context(), path); !errors.Is(err, ErrLocked) {
 		t.Errorf("Migrate beside Open: %v", err)

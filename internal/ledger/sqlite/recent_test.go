@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,17 @@ import (
 // TestRecentIsWhatIsStored: after every commit of a random history, groups and lost
 // races included, a subject loads as the file has it. The history holds more
 // subjects than are remembered.
-func TestRecentIsWhatIsStored(t *testing.T) {
-	l := mustOpen(t, create(t), Options{})
+func TestRecentIsWhatIsStored(t *testing.T) { recentIsStored(t, func(*Ledger) {}) }
+
+// recentIsStored calls afterCommit behind each COMMIT on the writer's goroutine.
+func recentIsStored(t testing.TB, afterCommit func(*Ledger)) {
+	var opened atomic.Pointer[Ledger]
+	l := mustOpen(t, create(t), Options{AfterCommit: func() {
+		if l := opened.Load(); l != nil {
+			afterCommit(l)
+		}
+	}})
+	opened.Store(l)
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -31,12 +41,15 @@ func TestRecentIsWhatIsStored(t *testing.T) {
 		return s
 	}
 	var keys []ledger.Key
-	for i := range maxRecent + 100 {
-		id := fmt.Sprintf("00000000-0000-7000-8000-%012d", i)
-		if r := l.Commit(t.Context(), newChange(id)); r.Outcome != ledger.Stored {
+	for len(keys) < maxRecent+100 {
+		var c ledger.Change
+		for range 100 {
+			w := newChange(fmt.Sprintf("00000000-0000-7000-8000-%012d", len(keys))).Writes[0]
+			c.Writes, keys = append(c.Writes, w), append(keys, w.Key)
+		}
+		if r := l.Commit(t.Context(), c); r.Outcome != ledger.Stored {
 			t.Fatal(r)
 		}
-		keys = append(keys, newChange(id).Writes[0].Key)
 	}
 	remembered := 0
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
