@@ -34,6 +34,10 @@ func testControls(t *testing.T, b Backend) {
 		{"FaultAtEveryPoint", "saying what was not stored", "from revision 0 to 0", fault(before), optimistic},
 		{"FaultAtEveryPoint", "undoing all of what was not stored", "record of revision 1", fault(before), halving},
 		{"FaultAtEveryPoint", "looking up what may be stored", "from revision 0 to 1", fault(durable), pessimistic},
+		{"DiskFull", "saying what was not stored", "Change 0: stored", testDiskFull, optimistic},
+		{"DiskFull", "undoing all of what was not stored", "fate of revision 2", testDiskFull, halvingNeighbours},
+		{"IOError", "saying what was not stored", "Change 0: stored", testIOError, optimistic},
+		{"IOError", "undoing all of what was not stored", "fate of revision 2", testIOError, halvingNeighbours},
 		{"KillAtEveryPoint", "durability before the answer", "commits were acknowledged and", kill, lazy},
 		{"Restart", "durability before the answer", "revision 0, want 1", testRestart, lazy},
 		{"Leases", "the end of a lease with its holder", "alive: true", testLeases, immortal},
@@ -105,6 +109,11 @@ func (h halved) Commit(ctx context.Context, c ledger.Change) ledger.Result {
 
 func halving(_ *instance, e Engine) Engine {
 	return halved{e, func(c *ledger.Change) { c.Record = nil }}
+}
+
+// halvingNeighbours leaves a permit's fate alone, which no storage refuses.
+func halvingNeighbours(_ *instance, e Engine) Engine {
+	return halved{e, func(c *ledger.Change) { *c = ledger.Change{Workspace: c.Workspace, Fates: c.Fates} }}
 }
 
 // unbounded tries what the queue refuses until there is room.

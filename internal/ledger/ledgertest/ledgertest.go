@@ -114,6 +114,12 @@ type Backend struct {
 	// any more: a server may still be committing the last one. nil where a process
 	// takes its transactions with it.
 	Gone func(t testing.TB, location string)
+	// DiskFull and IOError let the database run into a full disk and into a write
+	// or read that fails.
+	DiskFull, IOError Refusal
+	// Divides says that a Change which the storage refuses takes no other Change
+	// of its group with it.
+	Divides bool
 	// Rows counts the rows of every table but the migration record, read behind
 	// the engine's back while it is open.
 	Rows func(t testing.TB, location string) map[string]int64

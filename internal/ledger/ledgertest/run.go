@@ -31,6 +31,8 @@ var tests = []test{
 	{"Linearizable", testLinearizable},
 	{"FaultAtEveryPoint", testFaults},
 	{"KillAtEveryPoint", testKills},
+	{"DiskFull", plain(testDiskFull)},
+	{"IOError", plain(testIOError)},
 	{"Restart", plain(testRestart)},
 	{"Leases", plain(testLeases)},
 	{"Due", testDue},
@@ -59,7 +61,7 @@ func Names() []string {
 
 // Run runs every test on the engine, each on a database of its own.
 func Run(t *testing.T, b Backend) {
-	if len(b.Points) == 0 || len(b.Durable) == 0 || b.Replicas < 1 || b.Writers < 1 {
+	if len(b.Points) == 0 || len(b.Durable) == 0 || b.Replicas < 1 || b.Writers < 1 || b.DiskFull.Begin == nil || b.IOError.Begin == nil {
 		t.Fatal("the backend does not describe itself")
 	}
 	if !slices.Equal(b.Migrations, Migrations) {

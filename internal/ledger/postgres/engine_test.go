@@ -216,7 +216,8 @@ func TestTwoClaimsInOneBatch(t *testing.T) {
 
 // A permit that another transaction spends behind the statement's snapshot fails
 // the whole statement. The neighbours are stored all the same, and the claim is a
-// conflict. So are the neighbours of a Change that the server refuses.
+// conflict. So are the neighbours of a Change that the server refuses, by what it
+// holds or for a full disk or a failed write.
 func TestFailedStatementHarmsNoNeighbour(t *testing.T) {
 	t.Parallel()
 	harmsNoNeighbour(t, (*Ledger).commit)
@@ -281,6 +282,21 @@ func harmsNoNeighbour(t testing.TB, commit func(*Ledger, []*job)) {
 	jobs = group(func(c *ledger.Change) { c.Writes[0].Attributes = []ledger.Attribute{{Name: "n", Value: "no\x00text"}} })
 	commit(l, jobs)
 	check(jobs, ledger.NotStored, "")
+
+	for _, full := range []ledgertest.Refusal{backend.DiskFull, backend.IOError} {
+		jobs = group(func(c *ledger.Change) {
+			c.Writes[0].Sealed = []ledger.Sealed{{Name: "large", Bytes: make([]byte, 60_000)}}
+		})
+		mend, err := full.Begin(t.Context(), l, url, jobs[1].change.Writes[0].Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit(l, jobs)
+		check(jobs, ledger.NotStored, "")
+		if err := mend(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // cutSessions ends every other session of the database and returns when they

@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"countersign/internal/ledger"
 	"countersign/internal/ledger/ledgertest"
 	"countersign/internal/pgtest"
 )
@@ -25,8 +28,35 @@ var backend = ledgertest.Backend{
 		}
 		return l, nil
 	},
-	Gone: gone,
-	Rows: rows,
+	DiskFull: refusal("53100"), // disk_full
+	IOError:  refusal("58030"), // io_error
+	Divides:  true,
+	Gone:     gone,
+	Rows:     rows,
+}
+
+// refusal is an error that the server raises while it writes the large value.
+func refusal(sqlstate string) ledgertest.Refusal {
+	begin := func(ctx context.Context, _ ledgertest.Engine, url string, subject ledger.Key) (mend func() error, err error) {
+		mend = func() error { return execute(ctx, url, `DROP FUNCTION refuse CASCADE`) }
+		return mend, execute(ctx, url, fmt.Sprintf(`
+			CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN RAISE SQLSTATE '%s' USING MESSAGE = 'the storage refuses'; END $$;
+			CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON sealed FOR EACH ROW
+			WHEN (NEW.subject = '%s' AND octet_length(NEW.bytes) >= 60000) EXECUTE FUNCTION refuse()`, sqlstate, subject.ID))
+	}
+	return ledgertest.Refusal{Error: sqlstate, Begin: begin}
+}
+
+// execute runs statements in a session of their own.
+func execute(ctx context.Context, url, sql string) (err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	_, err = conn.Exec(ctx, sql)
+	return err
 }
 
 // gone returns when the database has no session of the ledger's.

@@ -1,16 +1,11 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"slices"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"countersign/internal/ledger"
@@ -184,110 +179,4 @@ func unknown(t testing.TB, tell telling) {
 	if _, _, err := l.Load(t.Context(), newChange("b").Writes[0].Key); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("the refused Change: %v", err)
 	}
-}
-
-// A full database (SQLITE_FULL, by a page limit on the writer's connection):
-// NotStored without a row, small reads go on, and with room again the same
-// Change is stored.
-func TestDiskFull(t *testing.T) {
-	path := create(t)
-	l := mustOpen(t, path, Options{})
-	if r := l.Commit(t.Context(), newChange("first")); r.Outcome != ledger.Stored {
-		t.Fatal(r.Err())
-	}
-	err := l.do(t.Context(), func(tx *tx) error { // to as few pages as there are
-		_, _, err := tx.number("", `PRAGMA max_page_count = 1`)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := rows(t, path)
-	big := newChange("big")
-	big.Writes[0].State = []byte(`{"s":"` + strings.Repeat("x", 30_000) + `"}`)
-	r := l.Commit(t.Context(), big)
-	if r.Outcome != ledger.NotStored || !strings.Contains(r.Cause.Error(), "full") {
-		t.Fatalf("answer %v", r.Err())
-	}
-	if after := rows(t, path); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("rows %v, want %v", after, before)
-	}
-	if r := l.Commit(t.Context(), big); r.Outcome != ledger.Stored { // the new connection has no limit
-		t.Errorf("with room again: %v", r.Err())
-	}
-}
-
-const ioChild = "COUNTERSIGN_SQLITE_IO_CHILD"
-
-// A write that the kernel refuses (a file size limit, set in a child process):
-// COMMIT itself fails with a real I/O error. The answer is NotStored, nothing
-// of the Change is there, and after the limit is lifted the same Change is
-// stored; a fresh process finds what was acknowledged.
-func TestIOError(t *testing.T) {
-	if path := os.Getenv(ioChild); path != "" {
-		reportIO(t, path)
-		return
-	}
-	path := create(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestIOError$", "-test.v")
-	cmd.Env = append(os.Environ(), ioChild+"="+path)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("child: %v\n%s", err, out)
-	}
-	var got []string
-	for line := range strings.Lines(string(out)) {
-		if text, ok := strings.CutPrefix(line, "io: "); ok {
-			if err := json.Unmarshal([]byte(text), &got); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if want := []string{"stored", "not stored", "absent", "stored"}; !slices.Equal(got, want) {
-		t.Fatalf("child saw %q, want %q\n%s", got, want, out)
-	}
-	l := mustOpen(t, path, Options{})
-	for _, id := range []string{"first", "big"} {
-		if _, _, err := l.Load(t.Context(), newChange(id).Writes[0].Key); err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
-	}
-}
-
-func reportIO(t *testing.T, path string) {
-	signal.Ignore(syscall.SIGXFSZ) // write returns EFBIG instead
-	l := mustOpen(t, path, Options{})
-	var saw []string
-	see := func(c ledger.Change) {
-		r := l.Commit(t.Context(), c)
-		saw = append(saw, r.Outcome.String())
-		t.Logf("%v", r.Err())
-	}
-	see(newChange("first"))
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()) + 6000, Max: limit.Max}); err != nil {
-		t.Fatal(err)
-	}
-	big := newChange("big")
-	big.Writes[0].State = []byte(`{"s":"` + strings.Repeat("x", 30_000) + `"}`)
-	see(big)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := l.Load(t.Context(), big.Writes[0].Key); errors.Is(err, ledger.ErrNotFound) {
-		saw = append(saw, "absent")
-	}
-	see(big)
-	text, err := json.Marshal(saw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Printf("\nio: %s\n", text)
 }

@@ -3,9 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
+	"countersign/internal/ledger"
 	"countersign/internal/ledger/ledgertest"
 )
 
@@ -30,7 +33,45 @@ var backend = ledgertest.Backend{
 		}
 		return l, nil
 	},
-	Rows: rows,
+	DiskFull: ledgertest.Refusal{Error: "database or disk is full", Begin: fillDisk},
+	IOError:  ledgertest.Refusal{Error: "disk I/O error", Begin: breakDisk},
+	Rows:     rows,
+}
+
+// mended says that a refusal ends with the writer's connection.
+func mended() error { return nil }
+
+// fillDisk lets the writer's connection use no more pages than there are.
+func fillDisk(_ context.Context, e ledgertest.Engine, _ string, _ ledger.Key) (mend func() error, err error) {
+	_, _, err = e.(*Ledger).writer.tx.number("", `PRAGMA max_page_count = 1`)
+	return mended, err
+}
+
+// breakDisk puts descriptors that cannot write in the place of those of the WAL,
+// so that the kernel refuses every write to it. No connection works meanwhile.
+func breakDisk(_ context.Context, _ ledgertest.Engine, path string, _ ledger.Key) (mend func() error, err error) {
+	file, err := os.Open(path + "-wal")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var wal, other syscall.Stat_t
+	if err := syscall.Fstat(int(file.Fd()), &wal); err != nil {
+		return nil, err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return nil, err
+	}
+	for fd := range int(min(limit.Cur, 1<<16)) {
+		if fd == int(file.Fd()) || syscall.Fstat(fd, &other) != nil || other.Dev != wal.Dev || other.Ino != wal.Ino {
+			continue
+		}
+		if err := dup2(int(file.Fd()), fd); err != nil {
+			return nil, err
+		}
+	}
+	return mended, nil
 }
 
 func rows(t testing.TB, path string) map[string]int64 {
