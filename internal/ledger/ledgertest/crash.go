@@ -31,6 +31,7 @@ type (
 		Hit      int    // at this hit of the point, from 1
 		Acked    int    // hits count once so many commits were acknowledged
 		Steps    int    // commits of each worker at most
+		Winning  bool   // commits no Change that loses
 		Lazy     bool   // negative control: answers before it writes
 	}
 	childLine struct {
@@ -116,21 +117,24 @@ func runChild(b Backend, text string) error {
 	var wg sync.WaitGroup
 	errs := make([]error, childWorkers)
 	for n, w := range walks {
-		wg.Go(func() { errs[n] = w.work(ctx, ack, task.Steps) })
+		wg.Go(func() { errs[n] = w.work(ctx, ack, task) })
 	}
 	wg.Wait()
 	return errors.Join(append(errs, e.Close())...)
 }
 
-// work commits the plan's Changes, each followed by one that loses, and says
-// which were acknowledged.
-func (w walk) work(ctx context.Context, ack func(childLine), steps int) error {
-	for range steps {
+// work commits the plan's Changes, each followed by one that loses unless all are
+// to win, and says which were acknowledged.
+func (w walk) work(ctx context.Context, ack func(childLine), task childTask) error {
+	for range task.Steps {
 		c, r, err := w.step(ctx, w.engine)
 		if err != nil || r.Outcome != ledger.Stored {
 			return errors.Join(err, r.Err())
 		}
 		ack(childLine{Ack: w.id, Revision: c.Writes[0].Revision + 1})
+		if task.Winning {
+			continue
+		}
 		if r := w.lose(ctx); r.Outcome != ledger.Conflict {
 			return fmt.Errorf("a lost race: %v", r.Outcome)
 		}
@@ -167,7 +171,9 @@ type Child struct {
 	acked map[string]int64
 	total int
 	point string
-	ended bool
+
+	unanswered int // stored and never acknowledged, by Audit
+	ended      bool
 }
 
 // StartChild starts a child on the database, which commits with four workers.
@@ -238,6 +244,14 @@ func (c *Child) WaitPoint() bool {
 	return c.point != ""
 }
 
+// WaitAcked returns when so many commits were acknowledged, or false when the
+// child ended before.
+func (c *Child) WaitAcked(n int) bool {
+	for c.total < n && c.read() {
+	}
+	return c.total >= n
+}
+
 // Kill ends the child with SIGKILL, reads what it still said and reaps it.
 func (c *Child) Kill() {
 	if c.ended {
@@ -278,6 +292,8 @@ func (c *Child) Audit(ctx context.Context, e Engine) error {
 		}
 		if acked := c.acked[id]; revision != acked && revision != acked+1 {
 			return fmt.Errorf("%s: %d commits were acknowledged and %d are there", id, acked, revision)
+		} else if revision > acked {
+			c.unanswered++
 		}
 		s, now, err := e.Load(ctx, old.subject())
 		if errors.Is(err, ledger.ErrNotFound) {
@@ -308,16 +324,23 @@ func publicOnly(public ed25519.PublicKey) ed25519.PrivateKey {
 
 // For every fail point a child is killed with SIGKILL while one of its
 // transactions stands there, at the third hit of the point after 20 commits were
-// acknowledged, with four workers committing. The points are printed; one that is
-// not reached fails.
+// acknowledged, with four workers committing; and for every moment of a server
+// while the transactions of all four are there. The points are printed; one that
+// is not reached fails.
 //
 // SIGKILL shows process death: what was written to the kernel survives it
 // without any flush. It does not show power loss.
 func testKills(t *testing.T, b Backend) {
-	for n, point := range b.Points {
-		t.Run(point, func(t *testing.T) {
-			t.Logf("fail point %q hit, %d of %d: %s", point, n+1, len(b.Points), killAt(t, b, point))
-		})
+	n, of := 0, len(b.Points)+len(b.Moments)
+	kill := func(point string, at func(testing.TB) string) {
+		n++
+		t.Run(point, func(t *testing.T) { t.Logf("fail point %q hit, %d of %d: %s", point, n, of, at(t)) })
+	}
+	for _, point := range b.Points {
+		kill(point, func(t testing.TB) string { return killAt(t, b, point) })
+	}
+	for _, moment := range b.Moments {
+		kill(moment.Name, func(t testing.TB) string { return killWithin(t, b, moment) })
 	}
 }
 
@@ -336,6 +359,48 @@ func killAt(t testing.TB, b Backend, point string) string {
 	return auditKilled(t, b, location, child)
 }
 
+// Moment is a point of a commit that lies in a server, where no fault can be
+// injected.
+type Moment struct {
+	Name string
+	// Durable says that the transaction is stored already.
+	Durable bool
+	// Create makes a database for this moment alone; nil: [Backend.Create].
+	Create func(t testing.TB) (location string)
+	// Reach makes the transactions that write these subjects stand there, and
+	// returns when as many do. release lets them go on.
+	Reach func(t testing.TB, location string, subjects []ledger.Key) (release func())
+}
+
+// killWithin kills a child whose transactions stand at a moment of the server,
+// lets the server go on, and audits what is left.
+func killWithin(t testing.TB, b Backend, moment Moment) string {
+	create := b.Create
+	if moment.Create != nil {
+		create = moment.Create
+	}
+	location := create(t)
+	// What the workers say in 200 commits fits into the pipe: none of them waits
+	// for a reader instead of the server.
+	child := startChild(t, childTask{Location: location, Steps: 200, Winning: true})
+	if !child.WaitAcked(killAcked) {
+		child.Kill()
+		t.Fatalf("the child ended: %s", child.Stderr())
+	}
+	subjects := make([]ledger.Key, len(child.plans))
+	for n, id := range child.plans {
+		subjects[n] = runKey(id)
+	}
+	release := moment.Reach(t, location, subjects)
+	child.Kill()
+	release()
+	told := auditKilled(t, b, location, child)
+	if moment.Durable && child.unanswered != len(subjects) {
+		t.Errorf("%d commits are stored beyond what was acknowledged, want %d", child.unanswered, len(subjects))
+	}
+	return told
+}
+
 // auditKilled opens what a killed child left, audits it and says what is there.
 func auditKilled(t testing.TB, b Backend, location string, child *Child) string {
 	if b.Gone != nil {
@@ -352,5 +417,5 @@ func auditKilled(t testing.TB, b Backend, location string, child *Child) string 
 	if child.Acked() < killAcked {
 		t.Errorf("%d commits were acknowledged, want %d before the kill", child.Acked(), killAcked)
 	}
-	return fmt.Sprintf("killed with %d commits acknowledged", child.Acked())
+	return fmt.Sprintf("killed with %d commits acknowledged and %d more stored", child.Acked(), child.unanswered)
 }

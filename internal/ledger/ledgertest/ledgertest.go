@@ -120,6 +120,8 @@ type Backend struct {
 	// Divides says that a Change which the storage refuses takes no other Change
 	// of its group with it.
 	Divides bool
+	// Moments are the points of a commit that lie in a server.
+	Moments []Moment
 	// Rows counts the rows of every table but the migration record, read behind
 	// the engine's back while it is open.
 	Rows func(t testing.TB, location string) map[string]int64

@@ -31,6 +31,7 @@ var backend = ledgertest.Backend{
 	DiskFull: refusal("53100"), // disk_full
 	IOError:  refusal("58030"), // io_error
 	Divides:  true,
+	Moments:  moments,
 	Gone:     gone,
 	Rows:     rows,
 }
