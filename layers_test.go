@@ -43,7 +43,7 @@ var rings = [][]string{
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
 	{"internal/supervision/records", "internal/supervision/gateway", "internal/identity", "internal/audit"},
-	{"internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
+	{"internal/channel/bounds", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/channel"}, // every route together
 	{"internal/app"},
 	{"store"},
@@ -57,6 +57,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/run":     {"internal/authority", "internal/supervision/propose"}, // a run's state holds grants, permits and a budget; its events reports and catalogs
 	"internal/supervision/decide":  {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},
 	"internal/supervision/gateway": {"internal/identity", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
+	"internal/channel/edge":        {"internal/channel/bounds"},                           // every request is an exchange
 	"internal/channel/owner":       {"internal/channel/edge", "internal/channel/wire"},    // the one error table; the JSON forms that both show
 	"internal/channel/agent":       {"internal/channel/edge", "internal/channel/wire"},
 }

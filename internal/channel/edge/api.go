@@ -20,6 +20,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"countersign/internal/canon"
+	"countersign/internal/channel/bounds"
 )
 
 // Config of an API.
@@ -28,8 +29,8 @@ type Config struct {
 	Title   string       // of the OpenAPI document
 	Version string       // of the contract (H-001)
 	Log     *slog.Logger // nil: nothing is logged
-	// Ready reports whether the process can do its work; /readyz asks it. Without
-	// it the answer is no.
+	// Ready reports whether the process can do its work; /readyz asks it, at most
+	// once a second. Without it the answer is no.
 	Ready func(context.Context) error
 	// Unavailable recognizes errors of the installation that pass by themselves:
 	// they are 503 LEDGER_UNAVAILABLE, not 500.
@@ -42,13 +43,15 @@ type Config struct {
 type API struct {
 	origin *url.URL
 	log    *slog.Logger
-	ready  func(context.Context) error
+	ready  *bounds.Probe
 	passes func(error) bool
 	mux    *routes
 	huma   huma.API
 	guards []guarded // longest prefix first
 
 	without check // a check that tests leave out, to see that it is the one that protects
+
+	exchanges bounds.Exchanges
 
 	ended chan struct{} // closed when streams have to end
 	end   sync.Once
@@ -80,7 +83,14 @@ func New(c Config) (*API, error) {
 		c.Ready = func(context.Context) error { return errors.New("edge: nothing says whether the process is ready") }
 	}
 	setHuma()
-	a := &API{origin: origin, log: c.Log, ready: c.Ready, passes: c.Unavailable, without: check(c.Without), mux: &routes{ServeMux: http.NewServeMux()}, ended: make(chan struct{})}
+	a := &API{origin: origin, log: c.Log, passes: c.Unavailable, without: check(c.Without), mux: &routes{ServeMux: http.NewServeMux()}, ended: make(chan struct{})}
+	a.ready = bounds.NewProbe(func(ctx context.Context) error {
+		err := c.Ready(ctx)
+		if err != nil {
+			a.log.WarnContext(ctx, "not ready", "cause", err.Error())
+		}
+		return err
+	})
 	config := huma.DefaultConfig(c.Title, c.Version)
 	config.CreateHooks = nil // no $schema member in bodies
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""

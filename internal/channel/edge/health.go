@@ -1,17 +1,11 @@
 package edge
 
-import (
-	"context"
-	"net/http"
-	"time"
-)
-
-// readyTimeout bounds the question whether the process is ready.
-const readyTimeout = 2 * time.Second
+import "net/http"
 
 // serveHealth answers /healthz (the process serves) and /readyz (it can do its
 // work) and reports whether the request was one. Both say one word, come before
-// the Host check, since probes ask by address, and need no credential.
+// the Host check, since probes ask by address, and need no credential; so /readyz,
+// which commits, asks at most once a second for everybody.
 func (a *API) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 	switch r.URL.Path {
 	case "/healthz", "/readyz":
@@ -24,10 +18,7 @@ func (a *API) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 	}
 	status, word := http.StatusOK, "ok\n"
 	if r.URL.Path == "/readyz" {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		if err := a.ready(ctx); err != nil {
-			a.log.WarnContext(ctx, "not ready", "cause", err.Error())
+		if a.ready.Ready(r.Context()) != nil {
 			status, word = http.StatusServiceUnavailable, "not ready\n"
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -224,6 +225,29 @@ func TestReadyz(t *testing.T) {
 		if got := record(api, ask{method: http.MethodPost, path: path}); got != 405 {
 			t.Errorf("POST %s: %d", path, got)
 		}
+	}
+}
+
+// Anybody may ask /readyz, which commits: however often they do, the ledger hears of
+// it once, and the operator's log too.
+func TestReadyzIsAskedOnce(t *testing.T) {
+	asked, log := 0, &logged{}
+	api, err := edge.New(edge.Config{
+		Origin: "http://localhost:1", Title: "test", Version: "0.1", Log: slog.New(slog.NewTextHandler(log, nil)),
+		Ready: func(context.Context) error { asked++; return errors.New("down") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for range 1000 {
+		if got := record(api, ask{method: http.MethodGet, path: "/readyz"}); got != 503 {
+			t.Fatalf("%d", got)
+		}
+	}
+	most := 1 + int(time.Since(began)/time.Second)
+	if lines := strings.Count(log.String(), "not ready"); asked > most || lines != asked {
+		t.Errorf("%d questions and %d lines, want at most %d", asked, lines, most)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"countersign/internal/authority"
+	"countersign/internal/channel/bounds"
 )
 
 // Guard decides who gets past a prefix of paths.
@@ -52,12 +52,10 @@ func (a *API) guardOf(path string) (Guard, bool) {
 	return Guard{}, false
 }
 
-// bodyTimeout is how long a client may take to send a body.
-const bodyTimeout = 10 * time.Second
-
 // ServeHTTP serves a request; see the package comment for the order.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t := &tracker{ResponseWriter: w}
+	t := a.exchanges.Enter(w, r.ContentLength != 0)
+	defer a.exchanges.Leave(t)
 	defer func() {
 		if v := recover(); v != nil {
 			a.recovered(t, r, v)
@@ -66,10 +64,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.setHeaders(t.Header())
 	if a.serveHealth(t, r) {
 		return
-	}
-	if r.ContentLength != 0 {
-		// For bodies that nobody reads; reading one in full lifts it.
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	}
 	if !strings.EqualFold(r.Host, a.origin.Host) {
 		a.Fail(t, r, Refuse(OriginRejected, "The Host header is not the configured origin's."))
@@ -138,7 +132,7 @@ func isClean(p string) bool {
 
 // recovered answers 500 for a handler that panicked. When the answer has begun
 // the connection is cut, so that half an answer is not taken for a whole one.
-func (a *API) recovered(t *tracker, r *http.Request, v any) {
+func (a *API) recovered(t *bounds.Exchange, r *http.Request, v any) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
@@ -150,7 +144,7 @@ func (a *API) recovered(t *tracker, r *http.Request, v any) {
 		}
 	}
 	a.log.ErrorContext(r.Context(), "handler panicked", "route", a.routeOf(r), "panic", what, "stack", string(debug.Stack()))
-	if t.began {
+	if t.Began() {
 		panic(http.ErrAbortHandler)
 	}
 	t.Header().Del("Content-Length")
@@ -170,25 +164,6 @@ func (a *API) routeOf(r *http.Request) string {
 	}
 	return r.Method + " (no route)"
 }
-
-// tracker knows whether the answer has begun.
-type tracker struct {
-	http.ResponseWriter
-	began bool
-}
-
-func (t *tracker) WriteHeader(status int) {
-	t.began = true
-	t.ResponseWriter.WriteHeader(status)
-}
-
-func (t *tracker) Write(b []byte) (int, error) {
-	t.began = true
-	return t.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController through.
-func (t *tracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // discard keeps the headers of an answer that is not sent.
 type discard struct{ header http.Header }

@@ -8,12 +8,15 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"countersign/internal/channel/bounds"
 )
 
 const (
 	headerTimeout = 5 * time.Second
 	// answerTimeout is longer than a provider call (60 s, H-176) and a dispatch
-	// (8 s) together; streams set a deadline of their own for each write.
+	// (8 s) together; streams set a deadline of their own for each write. The end of
+	// the server cuts it short.
 	answerTimeout = 90 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
@@ -34,8 +37,10 @@ type Server struct {
 }
 
 // Serve answers requests until ctx ends. Then it takes no new connections, ends
-// the streams, lets running requests finish within the grace, and cuts what is
-// left; it returns nil when nothing had to be cut. Requests do not end with ctx.
+// the streams, waits no longer for bodies that clients have not sent, lets running
+// requests finish within the grace, and cuts what is left; it returns nil when
+// nothing had to be cut. A client that does not read its answer loses it, which is
+// nothing cut. Requests do not end with ctx.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	var handler http.Handler = s.API
 	if s.Wrap != nil {
@@ -56,11 +61,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("edge: %w", err)
 	case <-ctx.Done():
 	}
-	s.API.EndStreams()
 	grace := s.Grace
 	if grace <= 0 {
 		grace = shutdownGrace
 	}
+	s.API.EndStreams()
+	s.API.exchanges.End(time.Now().Add(grace - bounds.PollPause))
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := server.Shutdown(limit)
