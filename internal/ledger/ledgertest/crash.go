@@ -27,7 +27,7 @@ const childVariable = "COUNTERSIGN_LEDGERTEST_CHILD"
 type (
 	childTask struct {
 		Location string
-		Point    string // stops for good here
+		Point    string // stops for good here; empty: each worker waits to be resumed instead
 		Hit      int    // at this hit of the point, from 1
 		Acked    int    // hits count once so many commits were acknowledged
 		Steps    int    // commits of each worker at most
@@ -65,8 +65,12 @@ func runChild(b Backend, text string) error {
 	if err := json.Unmarshal([]byte(text), &task); err != nil {
 		return err
 	}
+	resumed := make(chan struct{})
 	go func() { // the parent holds the other end: without it there is no child
-		io.Copy(io.Discard, os.Stdin)
+		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
+			close(resumed)
+			io.Copy(io.Discard, os.Stdin)
+		}
 		os.Exit(3)
 	}()
 	out := &childOutput{}
@@ -89,8 +93,12 @@ func runChild(b Backend, text string) error {
 	ack := func(line childLine) {
 		out.say(line)
 		mu.Lock()
-		defer mu.Unlock()
 		acked++
+		wait := task.Point == "" && acked >= task.Acked
+		mu.Unlock()
+		if wait {
+			<-resumed
+		}
 	}
 	ctx := context.Background()
 	e, err := b.Open(ctx, task.Location, Options{Fault: fault})
@@ -162,7 +170,7 @@ func (o *childOutput) say(line childLine) {
 type Child struct {
 	t      testing.TB
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	lines  *bufio.Scanner
 	stderr *strings.Builder
 
@@ -250,6 +258,13 @@ func (c *Child) WaitAcked(n int) bool {
 	for c.total < n && c.read() {
 	}
 	return c.total >= n
+}
+
+// resume lets the workers of a child without a point go on.
+func (c *Child) resume() {
+	if _, err := c.stdin.Write([]byte{'\n'}); err != nil {
+		c.t.Errorf("resume the child: %v", err)
+	}
 }
 
 // Kill ends the child with SIGKILL, reads what it still said and reaps it.
@@ -367,9 +382,10 @@ type Moment struct {
 	Durable bool
 	// Create makes a database for this moment alone; nil: [Backend.Create].
 	Create func(t testing.TB) (location string)
-	// Reach makes the transactions that write these subjects stand there, and
-	// returns when as many do. release lets them go on.
-	Reach func(t testing.TB, location string, subjects []ledger.Key) (release func())
+	// Reach sees to it that transactions which write these subjects stand there,
+	// calls resume, upon which each subject is written, and returns when as many
+	// stand there. release lets them go on.
+	Reach func(t testing.TB, location string, subjects []ledger.Key, resume func()) (release func())
 }
 
 // killWithin kills a child whose transactions stand at a moment of the server,
@@ -380,9 +396,7 @@ func killWithin(t testing.TB, b Backend, moment Moment) string {
 		create = moment.Create
 	}
 	location := create(t)
-	// What the workers say in 200 commits fits into the pipe: none of them waits
-	// for a reader instead of the server.
-	child := startChild(t, childTask{Location: location, Steps: 200, Winning: true})
+	child := startChild(t, childTask{Location: location, Acked: killAcked, Steps: 50, Winning: true})
 	if !child.WaitAcked(killAcked) {
 		child.Kill()
 		t.Fatalf("the child ended: %s", child.Stderr())
@@ -391,7 +405,7 @@ func killWithin(t testing.TB, b Backend, moment Moment) string {
 	for n, id := range child.plans {
 		subjects[n] = runKey(id)
 	}
-	release := moment.Reach(t, location, subjects)
+	release := moment.Reach(t, location, subjects, child.resume)
 	child.Kill()
 	release()
 	told := auditKilled(t, b, location, child)

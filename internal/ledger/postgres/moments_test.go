@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"countersign/internal/ledger"
@@ -18,16 +19,17 @@ var moments = []ledgertest.Moment{
 }
 
 // waitForRows locks the rows that the transactions are about to update.
-func waitForRows(t testing.TB, url string, subjects []ledger.Key) (release func()) {
+func waitForRows(t testing.TB, url string, subjects []ledger.Key, resume func()) (release func()) {
 	t.Helper()
 	release = locked(t, url, subjects...)
+	resume()
 	waiting(t, connect(t, url), len(subjects), never)
 	return release
 }
 
 // waitInCommit lets a trigger that runs at COMMIT wait for a lock. Nothing of the
 // transaction is durable then.
-func waitInCommit(t testing.TB, url string, subjects []ledger.Key) (release func()) {
+func waitInCommit(t testing.TB, url string, subjects []ledger.Key, resume func()) (release func()) {
 	t.Helper()
 	holder := connect(t, url)
 	for _, sql := range []string{
@@ -39,6 +41,7 @@ func waitInCommit(t testing.TB, url string, subjects []ledger.Key) (release func
 			t.Fatal(err)
 		}
 	}
+	resume()
 	waiting(t, connect(t, url), len(subjects), never)
 	return func() {
 		if _, err := holder.Exec(context.Background(), `SELECT pg_advisory_unlock(1)`); err != nil {
@@ -63,10 +66,11 @@ func privateDatabase(t testing.TB) string {
 }
 
 // waitForStandby lets the server wait for a standby that is not there: the commit
-// record is flushed, and the answer is not sent.
-func waitForStandby(t testing.TB, url string, subjects []ledger.Key) (release func()) {
+// record is flushed, and the answer is not sent. The server takes the setting in by
+// and by, so a session commits until it has to wait itself.
+func waitForStandby(t testing.TB, url string, subjects []ledger.Key, resume func()) (release func()) {
 	t.Helper()
-	admin := connect(t, url)
+	admin, first := connect(t, url), connect(t, url)
 	set := func(value string) {
 		for _, sql := range []string{`ALTER SYSTEM SET synchronous_standby_names = '` + value + `'`, `SELECT pg_reload_conf()`} {
 			if _, err := admin.Exec(context.Background(), sql); err != nil {
@@ -75,6 +79,23 @@ func waitForStandby(t testing.TB, url string, subjects []ledger.Key) (release fu
 		}
 	}
 	set("nobody")
+	var enough atomic.Bool
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && !enough.Load() {
+			_, err = first.Exec(context.Background(), `INSERT INTO probe (one, at) VALUES (1, 0) ON CONFLICT (one) DO UPDATE SET at = excluded.at`)
+		}
+		done <- err
+	}()
+	sessions(t, admin, `wait_event = 'SyncRep'`, 1, never)
+	enough.Store(true)
+	resume()
 	sessions(t, admin, `wait_event = 'SyncRep' AND application_name = 'countersign'`, len(subjects), never)
-	return func() { set("") }
+	return func() {
+		set("")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
 }
