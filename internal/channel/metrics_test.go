@@ -89,8 +89,8 @@ func TestMetrics(t *testing.T) {
 				t.Fatalf("%s %s: the execution was not measured", target, entry)
 			}
 			if target == "local" { // it is executed and observed in one step
-				if *execution <= 0 || micros(*execution) > took {
-					t.Errorf("%s %s: execution %d µs of a request that took %s", target, entry, *execution, took)
+				if *execution <= 0 || observation == nil || *observation <= 0 || micros(*execution+*observation) > took {
+					t.Errorf("%s %s: execution %d µs, observation %s µs of a request that took %s", target, entry, *execution, mustJSON(observation), took)
 				}
 				continue
 			}

@@ -44,6 +44,7 @@ func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 		if err != nil {
 			return err
 		}
+		durations := c.durations(start)
 		outcome := decide.Outcome{Kind: run.ReceiptLocal, Result: run.ResultApplied, OrderID: effect.OrderID, BodySHA256: viewHash(effect.View)}
 		if effect.Refused != "" {
 			outcome.Result, outcome.Cause = run.ResultRefused, "refused"
@@ -51,21 +52,29 @@ func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 		if denial := a.Receive(c.executionID, outcome); denial != nil {
 			return denial
 		}
-		g.measure(a, c, start)
 		if effect.Refused != "" {
+			a.Measure(durations)
 			a.change.Guards = append(a.change.Guards, ledger.Guard{Key: local.Key, Revision: local.Revision})
 			return nil
 		}
 		a.change.Writes = append(a.change.Writes, ledger.Write{Key: local.Key, Revision: local.Revision, Head: local.Head, State: effect.State})
 		if a.State().Terminal() {
+			a.Measure(durations)
 			return nil
 		}
+		looked := time.Now()
 		sighting, err := svc.SeeLocal(effect.State, effect.View)
 		if err != nil {
 			return err
 		}
 		sighting.CapturedAt = a.Now()
-		return g.record(a, svc, sighting)
+		if err := g.record(a, svc, sighting); err != nil {
+			return err
+		}
+		micros := time.Since(looked).Microseconds()
+		durations.ObservationMicros = &micros
+		a.Measure(durations)
+		return nil
 	})
 }
 
@@ -85,9 +94,10 @@ func viewHash(view *string) string {
 	return canon.Hash([]byte(*view))
 }
 
-func (g *Gateway) measure(a *attempt, c *claim, start time.Time) {
+// durations says how long the execution took that began at start (H-155).
+func (c *claim) durations(start time.Time) run.Metrics {
 	micros := time.Since(start).Microseconds()
-	a.Measure(run.Metrics{TurnID: &c.permit.Bindings.TurnID, ExecutionID: &c.executionID, ExecutionMicros: &micros})
+	return run.Metrics{TurnID: &c.permit.Bindings.TurnID, ExecutionID: &c.executionID, ExecutionMicros: &micros}
 }
 
 // executeRead reads from the store. A failure is a definite no-effect.
@@ -109,7 +119,7 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 		if readErr != nil {
 			return denied(a.NotApplied(c.executionID, "read_failed"))
 		}
-		g.measure(a, c, start)
+		a.Measure(c.durations(start))
 		return denied(a.Receive(c.executionID, decide.Outcome{Kind: run.ReceiptRead, Result: run.ResultApplied, Status: int64(status), BodySHA256: canon.Hash(body)}))
 	})
 	if err != nil || readErr != nil {
@@ -146,7 +156,7 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 		case got.receipt == nil || !g.Doors.Amount && !amountAgrees(got.receipt, &c.permit):
 			return denied(a.Unconfirmed(c.executionID, got.why()))
 		}
-		g.measure(a, c, start)
+		a.Measure(c.durations(start))
 		return denied(a.Receive(c.executionID, hostedOutcome(got)))
 	})
 	g.Fault("after-receipt")
