@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"os"
 
 	"countersign/dispatch"
 	"countersign/internal/app"
@@ -95,8 +96,14 @@ func (c *serveCommand) announce(a *app.App, w io.Writer) {
 	if addr := a.MetricsAddr(); addr != "" {
 		fmt.Fprintf(w, "metrics   http://%s/metrics\n", addr)
 	}
+	if os.Getenv(otlpEndpoint) != "" {
+		fmt.Fprintf(w, "traces    off: not built; %s has no effect\n", otlpEndpoint)
+	}
 	fmt.Fprintln(w, readyMark+a.Origin())
 }
+
+// otlpEndpoint is where OpenTelemetry would send traces.
+const otlpEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 // readyMark begins the line that says where a server can be reached; the demo
 // waits for it.
