@@ -2,7 +2,10 @@ package merchant
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
+	"unicode/utf8"
 
 	"countersign/evidence"
 	"countersign/internal/canon"
@@ -56,8 +59,18 @@ func (Adapter) Reads(orderID *string) []service.Request {
 	return reads
 }
 
+// Bounds of what a shop shows. All of it becomes a part of evidence, and some of
+// the run's state, which has bounds of its own.
+const (
+	maxShown     = 64 << 10 // one answer, in bytes
+	maxText      = 200      // code points
+	maxProductID = 64       // bytes, as in terms
+	maxList      = 64       // entries
+)
+
 // SeeHosted makes a sighting of the answers to Reads, in their order. Members
-// that the shop sends beyond those it needs are passed over.
+// that the shop sends beyond those it needs are passed over. Its errors name the
+// member that cannot be used and never quote it.
 func (Adapter) SeeHosted(bodies [][]byte, view *string) (decide.Sighting, error) {
 	var catalog struct {
 		Products []struct {
@@ -84,6 +97,14 @@ func (Adapter) SeeHosted(bodies [][]byte, view *string) (decide.Sighting, error)
 	}
 	if len(bodies) < 2 {
 		return decide.Sighting{}, fmt.Errorf("merchant: the shop showed neither catalog nor cart")
+	}
+	if view != nil && len(*view) > maxShown {
+		return decide.Sighting{}, fmt.Errorf("merchant: what was read has over %d bytes", maxShown)
+	}
+	for i, body := range bodies {
+		if len(body) > maxShown {
+			return decide.Sighting{}, fmt.Errorf("merchant: the shop's %s has over %d bytes", [...]string{"catalog", "cart", "order"}[min(i, 2)], maxShown)
+		}
 	}
 	if err := canon.Decode(bodies[0], &catalog); err != nil {
 		return decide.Sighting{}, fmt.Errorf("merchant: the shop's catalog: %w", err)
@@ -113,25 +134,74 @@ func (Adapter) SeeHosted(bodies [][]byte, view *string) (decide.Sighting, error)
 		}
 		s.Order = &order
 	}
-	if err := s.check(); err != nil {
-		return decide.Sighting{}, err
+	for _, check := range []func() error{s.checkBounds, s.check} {
+		if err := check(); err != nil {
+			return decide.Sighting{}, err
+		}
 	}
 	return s.sighting(view), nil
+}
+
+// checkBounds names the first list or text that is longer than any may be.
+func (s *State) checkBounds() error {
+	lists := map[string]int{"products": len(s.Products), "cart.lines": len(s.Cart.Lines)}
+	if s.Order != nil {
+		lists["order.lines"] = len(s.Order.Lines)
+	}
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		if lists[name] > maxList {
+			return fmt.Errorf("merchant: the shop's %s has over %d entries", name, maxList)
+		}
+	}
+	for _, t := range s.texts() {
+		if utf8.RuneCountInString(t.value) > maxText {
+			return fmt.Errorf("merchant: the shop's %s has over %d characters", t.member, maxText)
+		}
+	}
+	return nil
+}
+
+// text is a member that the shop may fill as it likes.
+type text struct{ member, value string }
+
+func (s *State) texts() []text {
+	var all []text
+	for i, p := range s.Products {
+		at := fmt.Sprintf("products[%d].", i)
+		all = append(all, text{at + "productId", p.ID}, text{at + "name", p.Name}, text{at + "maker", p.Maker})
+	}
+	all = append(all, textsOf("cart.lines", s.Cart.Lines)...)
+	if c := s.Checkout; c != nil {
+		all = append(all, text{"checkout.checkoutId", c.ID}, text{"checkout.addressRef", c.AddressRef})
+	}
+	if o := s.Order; o != nil {
+		all = append(all, text{"order.orderId", o.ID}, text{"order.checkoutId", o.CheckoutID}, text{"order.addressRef", o.AddressRef})
+		all = append(all, textsOf("order.lines", o.Lines)...)
+	}
+	return all
+}
+
+func textsOf(list string, lines []Line) []text {
+	var all []text
+	for i, l := range lines {
+		all = append(all, text{fmt.Sprintf("%s[%d].productId", list, i), l.ProductID})
+	}
+	return all
 }
 
 // check refuses what a catalog could not name in one way only: a shop is not
 // trusted to keep its ids apart.
 func (s *State) check() error {
 	products, lines := map[string]bool{}, map[string]bool{}
-	for _, p := range s.Products {
-		if p.ID == "" || len(p.ID) > maxProductID || len(p.Name) > maxName || products[p.ID] {
-			return fmt.Errorf("merchant: the shop's products have unusable ids or names")
+	for i, p := range s.Products {
+		if p.ID == "" || len(p.ID) > maxProductID || products[p.ID] {
+			return fmt.Errorf("merchant: the shop's products[%d].productId is empty, there twice or over %d bytes", i, maxProductID)
 		}
 		products[p.ID] = true
 	}
-	for _, l := range s.Cart.Lines {
+	for i, l := range s.Cart.Lines {
 		if l.Quantity < 1 || !products[l.ProductID] || lines[l.ProductID] {
-			return fmt.Errorf("merchant: the shop's cart has unusable lines")
+			return fmt.Errorf("merchant: the shop's cart.lines[%d] is of no product, there twice or of less than one", i)
 		}
 		lines[l.ProductID] = true
 	}

@@ -93,7 +93,7 @@ func (Adapter) Terms(raw json.RawMessage, origin string) (service.Terms, *author
 		return service.Terms{}, invalid("terms.origin must be " + origin)
 	case t.Quantity < 1 || t.Quantity > maxQuantity:
 		return service.Terms{}, invalid(fmt.Sprintf("terms.quantity must be 1 to %d", maxQuantity))
-	case t.ProductID == "" || len(t.ProductID) > 64 || t.AddressRef == "" || len(t.AddressRef) > 64:
+	case t.ProductID == "" || len(t.ProductID) > maxProductID || t.AddressRef == "" || len(t.AddressRef) > 64:
 		return service.Terms{}, invalid("terms.productId and terms.addressRef must be 1 to 64 bytes")
 	}
 	return service.Terms{JSON: canon.MustMarshal(t), Constraints: []authority.Constraint{

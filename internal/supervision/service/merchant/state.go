@@ -11,13 +11,8 @@ import (
 	"countersign/internal/supervision/service"
 )
 
-// maxQuantity is the largest quantity of one cart line. The others bound what a
-// shop may call its products, in bytes.
-const (
-	maxQuantity  = 3
-	maxProductID = 64
-	maxName      = 200
-)
+// maxQuantity is the largest quantity of one cart line.
+const maxQuantity = 3
 
 // State is the trusted state of a merchant for one run. Its digest decides the
 // state revision.
