@@ -72,7 +72,11 @@ func (c *Client) Send(ctx context.Context, req Request) (Answer, error) {
 	// RoundTrip, not http.Client: redirects are answers here.
 	resp, err := c.transport(ctx, g).RoundTrip(httpReq)
 	if err != nil {
-		if unsent := g.shut(); unsent != nil {
+		switch unsent := g.shut(); {
+		case unsent == nil:
+		case errors.Is(err, unsent):
+			return Answer{}, err
+		default:
 			return Answer{}, fmt.Errorf("%w: %w", unsent, err)
 		}
 		return Answer{}, fmt.Errorf("dispatch: sent, no answer: %w", err)
