@@ -12,6 +12,7 @@
 //	internal/authority               grants, permits, budgets, digests
 //	internal/pubkey                  lists of trusted public keys
 //	internal/supervision/propose     what may be proposed and what is: catalog entries, reports
+//	internal/supervision/stopcontext what each reason means for a run
 //	internal/supervision/run         the machine of one run: state, events, hard checks, replay
 //	internal/supervision/decide      what happens next: events, or a denial
 //	internal/supervision/service     merchant: what a service can do, locally and hosted

@@ -23,6 +23,7 @@ var covered = []string{
 	"countersign/dispatch",
 	"countersign/internal/authority",
 	"countersign/internal/supervision/propose",
+	"countersign/internal/supervision/stopcontext",
 	"countersign/internal/supervision/run",
 	"countersign/internal/supervision/decide",
 }

@@ -19,6 +19,7 @@ var mutated = []struct {
 }{
 	{"internal/authority", []string{"internal/authority", "internal/supervision/run"}},
 	{"internal/supervision/propose", []string{"internal/supervision/propose", "internal/supervision/run"}},
+	{"internal/supervision/stopcontext", []string{"internal/supervision/run"}},
 	{"internal/supervision/run", []string{"internal/supervision/run", "internal/audit"}},
 	{"internal/supervision/decide", []string{"internal/supervision/run"}},
 }

@@ -16,6 +16,7 @@ import (
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 type createInput struct {
@@ -164,7 +165,7 @@ type RunView struct {
 	Status            string                          `json:"status" enum:"created,ready,running,paused,completed,revoked,terminated,failed"`
 	Stage             string                          `json:"stage"`
 	Outcome           string                          `json:"outcome" doc:"What to show: an unresolved effect overrides everything else."`
-	StopContext       wire.Nullable[run.Stop]         `json:"stopContext"`
+	StopContext       wire.Nullable[stopcontext.Stop] `json:"stopContext"`
 	Currency          string                          `json:"currency"`
 	BudgetCents       string                          `json:"budgetCents"`
 	SpentCents        string                          `json:"spentCents"`

@@ -6,6 +6,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // CreateRequest is what an owner asks for, resolved against the service.
@@ -71,7 +72,7 @@ func (d *Deciding) Fail(reason string) {
 	if h := d.s.Hosted; h != nil && h.Phase == run.SessionDispatched {
 		d.emit(&run.HostedSessionEvent{Phase: run.SessionFailed, ExecutionID: h.ExecutionID, SessionID: h.ID, EffectDigest: h.EffectHash, ReasonCode: &reason})
 	}
-	d.emit(&run.Failed{Stop: *d.s.NewStop(reason, run.SourceRuntime, d.fresh.ID())})
+	d.emit(&run.Failed{Stop: *d.s.NewStop(reason, stopcontext.SourceRuntime, d.fresh.ID())})
 }
 
 // Initialize emits run.initialized.

@@ -5,6 +5,7 @@ import (
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // ClaimRequest is the one use of a permit.
@@ -198,7 +199,7 @@ func (d *Deciding) notApplied(cause string) {
 	case x.Class == propose.ClassRead:
 		d.emit(&run.Resumed{Cause: "attempt_ended"})
 	default:
-		d.pause(authority.ExecutionNotApplied, run.SourceRuntime)
+		d.pause(authority.ExecutionNotApplied, stopcontext.SourceRuntime)
 	}
 }
 
@@ -225,7 +226,7 @@ func (d *Deciding) Unconfirmed(executionID, cause string) *authority.Denial {
 func (d *Deciding) unconfirmed(cause string) {
 	d.emit(&run.Unconfirmed{ExecutionID: d.s.Execution.ID, Cause: cause})
 	if d.s.Status == run.StatusRunning {
-		d.pause(authority.DispatchUnconfirmed, run.SourceHosted)
+		d.pause(authority.DispatchUnconfirmed, stopcontext.SourceHosted)
 	}
 }
 
@@ -241,10 +242,10 @@ func (d *Deciding) Void(executionID, cause, reason string) *authority.Denial {
 	d.emit(&run.Voided{ExecutionID: x.ID, Cause: cause, ReasonCode: reason, ReleasedCents: x.AmountCents})
 	d.emit(&run.PermitVoided{PermitID: x.PermitID, ExecutionID: x.ID, Cause: cause})
 	if d.s.Status == run.StatusRunning {
-		if run.Category(reason) == "" {
+		if stopcontext.Category(reason) == "" {
 			reason = authority.ExecutionNotApplied
 		}
-		d.pause(reason, run.SourceRuntime)
+		d.pause(reason, stopcontext.SourceRuntime)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Offer is a transaction that the service could commit now.
@@ -129,7 +130,7 @@ func (d *Deciding) Observe(p Plan, s Sighting, catalog []propose.Entry, seen []r
 	d.emit(&observed)
 	switch x := d.s.Execution; {
 	case mismatch:
-		d.pause(authority.VerificationDiffers, run.SourceRuntime)
+		d.pause(authority.VerificationDiffers, stopcontext.SourceRuntime)
 	case d.s.Status == run.StatusReady && d.s.Position() == "done" && d.s.Committed:
 		d.emit(&run.Completed{ExecutionID: x.ID})
 	}

@@ -5,6 +5,7 @@ import (
 
 	"countersign/internal/authority"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // IssueSession emits the next restricted session. It ends with the grant.
@@ -31,7 +32,7 @@ func (d *Deciding) Revoke() *authority.Denial {
 	if d.s.Terminal() {
 		return notReady(d.s)
 	}
-	stop := d.s.NewStop(authority.OwnerRevoked, run.SourceOwner, d.fresh.ID())
+	stop := d.s.NewStop(authority.OwnerRevoked, stopcontext.SourceOwner, d.fresh.ID())
 	d.revokePermit(run.CauseOwner)
 	d.revokeGrants(run.CauseOwner)
 	d.emit(&run.Revoked{By: "owner", Stop: *stop})
@@ -43,7 +44,7 @@ func (d *Deciding) Misuse() {
 	if d.s.Terminal() {
 		return
 	}
-	stop := d.s.NewStop(authority.CredentialMisuse, run.SourceRuntime, d.fresh.ID())
+	stop := d.s.NewStop(authority.CredentialMisuse, stopcontext.SourceRuntime, d.fresh.ID())
 	d.revokePermit(run.CauseTerminate)
 	d.revokeGrants(run.CauseTerminate)
 	d.emit(&run.Terminated{Stop: *stop})

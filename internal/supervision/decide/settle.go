@@ -3,6 +3,7 @@ package decide
 import (
 	"countersign/internal/authority"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // settle writes what time alone has brought about: dead leases and expiries.
@@ -20,7 +21,7 @@ func (d *Deciding) settle(leaseAlive bool) {
 		d.emit(&run.ProposalVoided{ProposalID: p.ID, Cause: "expired"})
 	}
 	if s.Status == run.StatusReady && d.now >= s.GrantsEnd() {
-		d.pause(authority.GrantExpired, run.SourceRuntime)
+		d.pause(authority.GrantExpired, stopcontext.SourceRuntime)
 	}
 }
 
@@ -33,7 +34,7 @@ func (d *Deciding) endLease() {
 			reason = authority.DispatchUnconfirmed
 			d.emit(&run.HostedSessionEvent{Phase: run.SessionFailed, ExecutionID: s.Hosted.ExecutionID, SessionID: s.Hosted.ID, EffectDigest: s.Hosted.EffectHash, ReasonCode: &reason})
 		}
-		d.emit(&run.Failed{Stop: *s.NewStop(reason, run.SourceRuntime, d.fresh.ID())})
+		d.emit(&run.Failed{Stop: *s.NewStop(reason, stopcontext.SourceRuntime, d.fresh.ID())})
 		return
 	}
 	if s.Opening() { // of a run that has ended meanwhile

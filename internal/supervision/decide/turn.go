@@ -4,6 +4,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Propose takes a well-formed report in and applies the hard checks. A denial
@@ -19,7 +20,7 @@ func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (run.Revi
 		return run.Review{}, &authority.Denial{Reason: authority.PermitOutstanding, Detail: "A permit is live; use it, or wait until it expires."}
 	}
 	if s.Turns >= run.MaxTurns || d.full() {
-		d.pause(authority.TurnLimit, run.SourceRuntime)
+		d.pause(authority.TurnLimit, stopcontext.SourceRuntime)
 		return run.Review{}, atLimit()
 	}
 	turnID := d.fresh.ID()
@@ -29,7 +30,7 @@ func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (run.Revi
 	checked := run.NewChecked(s, turnID, review)
 	d.emit(&checked)
 	if review.Reason != "" {
-		d.stopAfter(review.Reason, run.SourceHardPolicy)
+		d.stopAfter(review.Reason, stopcontext.SourceHardPolicy)
 	}
 	return review, nil
 }
@@ -51,7 +52,7 @@ func (d *Deciding) Judge(review run.Review, v Verdict) *run.Permit {
 	case run.Allow:
 		return d.issue(review)
 	case run.Terminate:
-		stop := d.s.NewStop(authority.GuardianTerminated, run.SourceGuardian, d.fresh.ID())
+		stop := d.s.NewStop(authority.GuardianTerminated, stopcontext.SourceGuardian, d.fresh.ID())
 		d.revokeGrants(run.CauseTerminate)
 		d.emit(&run.Terminated{Stop: *stop})
 	default:
@@ -63,7 +64,7 @@ func (d *Deciding) Judge(review run.Review, v Verdict) *run.Permit {
 // stopAfter pauses the run after a decision that is no ALLOW, unless its
 // category lets a direct consumer try again (G-04).
 func (d *Deciding) stopAfter(reason, source string) {
-	if run.Category(reason) == run.CategoryRetry && d.s.RetryStreak < run.MaxRetryStreak {
+	if stopcontext.Category(reason) == stopcontext.CategoryRetry && d.s.RetryStreak < run.MaxRetryStreak {
 		return
 	}
 	if d.s.Status == run.StatusReady {

@@ -11,6 +11,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // halted hands a request on as it reaches the connection when the process was
@@ -81,7 +82,7 @@ func TestLateIntentMayBeTriedAgain(t *testing.T) {
 	_, err := g.Operate(t.Context(), request(id, p))
 	must(t, err)
 	s := h.state(id)
-	if s.Execution.State != run.ExecutionVoided || s.Stop == nil || s.Stop.ReasonCode != authority.ExecutionNotApplied || s.Stop.Category != run.CategoryRetry {
+	if s.Execution.State != run.ExecutionVoided || s.Stop == nil || s.Stop.ReasonCode != authority.ExecutionNotApplied || s.Stop.Category != stopcontext.CategoryRetry {
 		t.Errorf("execution %s, stop %+v", s.Execution.State, s.Stop)
 	}
 	h.verify(id)

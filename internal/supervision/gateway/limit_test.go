@@ -14,6 +14,7 @@ import (
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service/merchant"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // fill lengthens the chain with measurements until it has n events.
@@ -51,7 +52,7 @@ func (h *house) limited(id string, body []byte) {
 		h.t.Errorf("%v, want TURN_LIMIT", err)
 	}
 	s := h.state(id)
-	if s.Status != run.StatusPaused || s.Stop.ReasonCode != authority.TurnLimit || s.Stop.Category != run.CategoryLimit || s.Stop.Recovery != "none" {
+	if s.Status != run.StatusPaused || s.Stop.ReasonCode != authority.TurnLimit || s.Stop.Category != stopcontext.CategoryLimit || s.Stop.Recovery != "none" {
 		h.t.Errorf("status %s, stop %+v", s.Status, s.Stop)
 	}
 	must(h.t, h.Revoke(h.t.Context(), id))
@@ -149,7 +150,7 @@ func TestGrantExhausted(t *testing.T) {
 				t.Errorf("%s: %+v", target, turn.Decision)
 			}
 			s := h.state(id)
-			if s.Status != run.StatusPaused || s.Stop.Category != run.CategoryAuthority || s.Stop.Recovery != "none" {
+			if s.Status != run.StatusPaused || s.Stop.Category != stopcontext.CategoryAuthority || s.Stop.Recovery != "none" {
 				t.Errorf("%s: status %s, stop %+v", target, s.Status, s.Stop)
 			}
 			if n := h.count(id, "execution.dispatched"); n != 2 {

@@ -14,6 +14,7 @@ import (
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // request is the good request for a permit.
@@ -375,7 +376,7 @@ func TestBudget(t *testing.T) {
 		if turn.Decision.ReasonCode != authority.BudgetExceeded || turn.Permit != nil {
 			t.Errorf("%+v", turn.Decision)
 		}
-		if s := h.state(id); s.Status != run.StatusPaused || s.Stop.Category != run.CategoryClarification {
+		if s := h.state(id); s.Status != run.StatusPaused || s.Stop.Category != stopcontext.CategoryClarification {
 			t.Errorf("status %s, stop %+v", s.Status, s.Stop)
 		}
 		h.verify(id)

@@ -8,6 +8,7 @@ import (
 
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // settling runs Settle on every gateway until the condition holds of the run, which
@@ -64,7 +65,7 @@ func TestSettleGrant(t *testing.T) {
 		h.clock.Move(time.Hour)
 		h.SettleDue(t.Context())
 		s := h.state(id)
-		if s.Status != run.StatusPaused || s.Stop.Category != run.CategoryAuthority || s.Stop.Recovery != "none" {
+		if s.Status != run.StatusPaused || s.Stop.Category != stopcontext.CategoryAuthority || s.Stop.Recovery != "none" {
 			t.Errorf("status %s, stop %+v", s.Status, s.Stop)
 		}
 		if n := h.count(id, "run.paused"); n != 1 {

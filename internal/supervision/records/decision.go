@@ -5,6 +5,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Decision is the answer to a report (H-072).
@@ -29,7 +30,7 @@ func (r *Reader) Explain(ctx context.Context, s *run.State, known func(evidence.
 		return r.Text(ctx, s.ID, c)
 	}
 	d := s.Decision
-	out := &Decision{TurnID: d.TurnID, Decision: d.Verdict, ReasonCode: d.ReasonCode, Explanation: run.Message(d.ReasonCode), Provenance: d.Provenance}
+	out := &Decision{TurnID: d.TurnID, Decision: d.Verdict, ReasonCode: d.ReasonCode, Explanation: stopcontext.Message(d.ReasonCode), Provenance: d.Provenance}
 	var err error
 	if d.Explanation != nil {
 		if out.Explanation, err = words(*d.Explanation); err != nil {

@@ -15,6 +15,7 @@ import (
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // reviewed is the material of one application of the hard checks.
@@ -310,10 +311,10 @@ func TestProposeStopsByCategory(t *testing.T) {
 		{"selection", breaks[2].with, "", authority.InvalidSelection},
 		{"evidence", breaks[3].with, "", authority.MissingEvidence},
 		{"target", breaks[5].with, "", authority.StaleTarget},
-		{"operation", func(x *reviewed) { x.action().OperationID = "shop.gift" }, run.CategoryClarification, authority.ForbiddenOperation},
-		{"arguments", breaks[8].with, run.CategoryClarification, authority.ArgumentMismatch},
-		{"effect", breaks[9].with, run.CategoryClarification, authority.EffectMismatch},
-		{"proposal", breaks[10].with, run.CategoryClarification, authority.EffectMismatch},
+		{"operation", func(x *reviewed) { x.action().OperationID = "shop.gift" }, stopcontext.CategoryClarification, authority.ForbiddenOperation},
+		{"arguments", breaks[8].with, stopcontext.CategoryClarification, authority.ArgumentMismatch},
+		{"effect", breaks[9].with, stopcontext.CategoryClarification, authority.EffectMismatch},
+		{"proposal", breaks[10].with, stopcontext.CategoryClarification, authority.EffectMismatch},
 	} {
 		w := before(run.TargetLocal, "submit")(t)
 		x := &reviewed{s: w.read(), catalog: w.catalog, r: w.report("submit"), now: w.now}
@@ -325,7 +326,7 @@ func TestProposeStopsByCategory(t *testing.T) {
 			w.status(run.StatusReady)
 		} else {
 			w.status(run.StatusPaused)
-			w.stop(c.category, run.SourceHardPolicy, c.code, "clarify", "none")
+			w.stop(c.category, stopcontext.SourceHardPolicy, c.code, "clarify", "none")
 		}
 		if w.read().Permit != nil {
 			t.Errorf("%s: a permit", c.name)
@@ -350,7 +351,7 @@ func TestProposeStopsByCategory(t *testing.T) {
 	if reason := w.propose(w.report("item")); reason != authority.GrantExhausted {
 		t.Errorf("%q, want GRANT_EXHAUSTED", reason)
 	}
-	w.stop(run.CategoryAuthority, run.SourceHardPolicy, authority.GrantExhausted, "none", "none")
+	w.stop(stopcontext.CategoryAuthority, stopcontext.SourceHardPolicy, authority.GrantExhausted, "none", "none")
 	w.verify()
 
 	w = blank(t, run.TargetLocal)
@@ -361,7 +362,7 @@ func TestProposeStopsByCategory(t *testing.T) {
 	if reason := w.propose(w.report("prepare")); reason != authority.BudgetExceeded {
 		t.Errorf("%q, want BUDGET_EXCEEDED", reason)
 	}
-	w.stop(run.CategoryClarification, run.SourceHardPolicy, authority.BudgetExceeded, "clarify", "none")
+	w.stop(stopcontext.CategoryClarification, stopcontext.SourceHardPolicy, authority.BudgetExceeded, "clarify", "none")
 	w.verify()
 }
 

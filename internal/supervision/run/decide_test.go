@@ -13,6 +13,7 @@ import (
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // TestRefusedMutation: the store's signed refusal is a definite no-effect; the
@@ -25,7 +26,7 @@ func TestRefusedMutation(t *testing.T) {
 	w.receive(run.ResultRefused)
 	w.emitted(n, "hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied", "run.paused")
 	s := w.status(run.StatusPaused)
-	w.stop(run.CategoryRetry, run.SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
+	w.stop(stopcontext.CategoryRetry, stopcontext.SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
 	w.budget(0, 0)
 	if s.Used[s.Grants[0].ID]["shop.submit"] != 0 || s.Execution.State != run.ExecutionNotApplied || s.Committed || s.Outcome() != "paused:retry" {
 		t.Errorf("after a refusal %+v", s)
@@ -67,7 +68,7 @@ func TestRefusedLocalMutation(t *testing.T) {
 		}
 	})
 	w.status(run.StatusPaused)
-	w.stop(run.CategoryRetry, run.SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
+	w.stop(stopcontext.CategoryRetry, stopcontext.SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
 	w.verify()
 }
 
@@ -83,7 +84,7 @@ func TestUnconfirmed(t *testing.T) {
 		t.Fatal(reason)
 	}
 	w.emitted(n, "execution.unconfirmed", "run.paused")
-	w.stop(run.CategoryReconciliation, run.SourceHosted, authority.DispatchUnconfirmed, "reconcile", "dispatched")
+	w.stop(stopcontext.CategoryReconciliation, stopcontext.SourceHosted, authority.DispatchUnconfirmed, "reconcile", "dispatched")
 	w.budget(0, price)
 	if s := w.status(run.StatusPaused); s.Outcome() != "unconfirmed_effect" {
 		t.Errorf("outcome %s", s.Outcome())
@@ -130,10 +131,10 @@ func TestLateRefusal(t *testing.T) {
 // (L-3).
 func TestVoided(t *testing.T) {
 	for _, c := range []struct{ cause, reason, category, stop string }{
-		{"unreachable", authority.HostedUnreachable, run.CategoryConfiguration, authority.HostedUnreachable},
-		{"recheck", authority.Frozen, run.CategoryConfiguration, authority.Frozen},
-		{"recheck", authority.GrantExpired, run.CategoryAuthority, authority.GrantExpired},
-		{"late", authority.InProgress, run.CategoryRetry, authority.ExecutionNotApplied}, // a reason outside the table
+		{"unreachable", authority.HostedUnreachable, stopcontext.CategoryConfiguration, authority.HostedUnreachable},
+		{"recheck", authority.Frozen, stopcontext.CategoryConfiguration, authority.Frozen},
+		{"recheck", authority.GrantExpired, stopcontext.CategoryAuthority, authority.GrantExpired},
+		{"late", authority.InProgress, stopcontext.CategoryRetry, authority.ExecutionNotApplied}, // a reason outside the table
 	} {
 		w := before(run.TargetHosted, "submit")(t)
 		x := w.claim(w.permit("submit"))
@@ -145,11 +146,11 @@ func TestVoided(t *testing.T) {
 		})
 		w.emitted(n, "execution.voided", "permit.voided", "run.paused")
 		recovery := "retry"
-		if c.category == run.CategoryAuthority {
+		if c.category == stopcontext.CategoryAuthority {
 			recovery = "none"
 		}
 		w.status(run.StatusPaused)
-		w.stop(c.category, run.SourceRuntime, c.stop, recovery, "none")
+		w.stop(c.category, stopcontext.SourceRuntime, c.stop, recovery, "none")
 		w.budget(0, 0)
 		s := w.read()
 		if s.Used[s.Grants[0].ID]["shop.submit"] != 0 || s.Execution.State != run.ExecutionVoided {
@@ -168,7 +169,7 @@ func TestMismatch(t *testing.T) {
 	n := len(w.events)
 	w.observe()
 	w.emitted(n, "execution.mismatch", "observation.recorded", "run.paused")
-	w.stop(run.CategoryReconciliation, run.SourceRuntime, authority.VerificationDiffers, "reconcile", "receipted")
+	w.stop(stopcontext.CategoryReconciliation, stopcontext.SourceRuntime, authority.VerificationDiffers, "reconcile", "receipted")
 	w.budget(price, 0)
 	if s := w.status(run.StatusPaused); s.Execution.State != run.ExecutionMismatch || s.Position() != "commit" {
 		t.Errorf("execution %s, position %s", s.Execution.State, s.Position())
@@ -265,7 +266,7 @@ func TestRevoke(t *testing.T) {
 			}
 			w.emitted(n, c.emitted...)
 			s := w.status(run.StatusRevoked)
-			w.stop(run.CategoryTerminal, run.SourceOwner, authority.OwnerRevoked, "none", c.dispatched)
+			w.stop(stopcontext.CategoryTerminal, stopcontext.SourceOwner, authority.OwnerRevoked, "none", c.dispatched)
 			if s.Permit != nil || s.Grants[0].Live(w.now) {
 				t.Error("authority is left after a revoke")
 			}
@@ -366,11 +367,11 @@ func TestGuardian(t *testing.T) {
 		}
 		w.emitted(n, "turn.proposed", "policy.checked", "guardian.decided", "run.paused")
 		w.status(run.StatusPaused)
-		w.stop(run.CategoryClarification, run.SourceGuardian, reason, "clarify", "none")
+		w.stop(stopcontext.CategoryClarification, stopcontext.SourceGuardian, reason, "clarify", "none")
 		w.verify()
 	}
 	for reason, source := range map[string]string{
-		authority.MissingEvidence: run.SourceGuardian, authority.GuardianMalformed: run.SourceRuntime, authority.ProviderTimeout: run.SourceProvider, authority.ProviderError: run.SourceProvider,
+		authority.MissingEvidence: stopcontext.SourceGuardian, authority.GuardianMalformed: stopcontext.SourceRuntime, authority.ProviderTimeout: stopcontext.SourceProvider, authority.ProviderError: stopcontext.SourceProvider,
 	} {
 		w := begun(t, run.TargetLocal)
 		for range 9 {
@@ -379,7 +380,7 @@ func TestGuardian(t *testing.T) {
 		}
 		w.judged("item", pauseFor(reason))
 		w.status(run.StatusPaused)
-		w.stop(run.CategoryRetry, source, reason, "retry", "none")
+		w.stop(stopcontext.CategoryRetry, source, reason, "retry", "none")
 		w.verify()
 	}
 
@@ -390,7 +391,7 @@ func TestGuardian(t *testing.T) {
 	}
 	w.emitted(n, "turn.proposed", "policy.checked", "guardian.decided", "grant.revoked", "run.terminated")
 	w.status(run.StatusTerminated)
-	w.stop(run.CategoryTerminal, run.SourceGuardian, authority.GuardianTerminated, "none", "none")
+	w.stop(stopcontext.CategoryTerminal, stopcontext.SourceGuardian, authority.GuardianTerminated, "none", "none")
 	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { return d.Revoke() }); reason != authority.RunNotReady {
 		t.Errorf("revoke after a TERMINATE: %q", reason)
 	}
@@ -464,7 +465,7 @@ func TestRetryStreak(t *testing.T) {
 	n := len(w.events)
 	w.propose(stale())
 	w.emitted(n, "turn.proposed", "policy.checked", "run.paused")
-	w.stop(run.CategoryRetry, run.SourceHardPolicy, authority.MissingEvidence, "retry", "none")
+	w.stop(stopcontext.CategoryRetry, stopcontext.SourceHardPolicy, authority.MissingEvidence, "retry", "none")
 	if reason := w.propose(stale()); reason != authority.RunNotReady {
 		t.Errorf("the eleventh: %q", reason)
 	}
@@ -528,7 +529,7 @@ func TestGrantEnds(t *testing.T) {
 		t.Errorf("due %v", due)
 	}
 	w.after(time.Hour).settle()
-	w.stop(run.CategoryAuthority, run.SourceRuntime, authority.GrantExpired, "none", "none")
+	w.stop(stopcontext.CategoryAuthority, stopcontext.SourceRuntime, authority.GrantExpired, "none", "none")
 	if due := w.read().Due(); !due.IsZero() {
 		t.Errorf("due %v, want never", due)
 	}
@@ -848,7 +849,7 @@ func TestTurnLimit(t *testing.T) {
 			t.Errorf("turns %d, events %d: %q, want %q (%v)", c.turns, c.events, got, c.want, err)
 			continue
 		}
-		if stop := out.State.Stop; c.want != "" && (stop == nil || stop.Category != run.CategoryLimit || stop.Recovery != "none") {
+		if stop := out.State.Stop; c.want != "" && (stop == nil || stop.Category != stopcontext.CategoryLimit || stop.Recovery != "none") {
 			t.Errorf("stop %+v", stop)
 		}
 	}
@@ -950,7 +951,7 @@ func TestHostedSession(t *testing.T) {
 	w.after(time.Millisecond).settle()
 	w.emitted(n, "hosted.session", "run.failed")
 	w.status(run.StatusFailed)
-	w.stop(run.CategoryReconciliation, run.SourceRuntime, authority.DispatchUnconfirmed, "reconcile", "none")
+	w.stop(stopcontext.CategoryReconciliation, stopcontext.SourceRuntime, authority.DispatchUnconfirmed, "reconcile", "none")
 	// The answer comes in late: the run stays ended, and what is known is recorded once.
 	n = len(w.events)
 	if reason := w.denied(open(w)); reason != "" || w.read().Hosted.Phase != run.SessionOpened {
@@ -975,7 +976,7 @@ func TestHostedSession(t *testing.T) {
 	w.dead = true
 	w.settle()
 	w.emitted(n, "run.failed")
-	w.stop(run.CategoryConfiguration, run.SourceRuntime, authority.HostedUnreachable, "retry", "none")
+	w.stop(stopcontext.CategoryConfiguration, stopcontext.SourceRuntime, authority.HostedUnreachable, "retry", "none")
 	w.verify()
 
 	// Revoked while the answer is out: it is still recorded.
@@ -1020,7 +1021,7 @@ func TestFail(t *testing.T) {
 	w.do(func(d *decide.Deciding) { d.Fail(authority.HostedUnreachable) })
 	w.emitted(n, "hosted.session", "run.failed")
 	s := w.status(run.StatusFailed)
-	w.stop(run.CategoryConfiguration, run.SourceRuntime, authority.HostedUnreachable, "retry", "none")
+	w.stop(stopcontext.CategoryConfiguration, stopcontext.SourceRuntime, authority.HostedUnreachable, "retry", "none")
 	if s.Hosted.Phase != run.SessionFailed || s.Outcome() != "failed" {
 		t.Errorf("session %s, outcome %s", s.Hosted.Phase, s.Outcome())
 	}
@@ -1134,15 +1135,15 @@ func TestStopTable(t *testing.T) {
 		fields := strings.Fields(row)
 		for _, reason := range reasons {
 			count++
-			if s := (&run.State{}).NewStop(reason, "", ""); s.Category != fields[0] || s.Recovery != fields[len(fields)-1] || run.Category(reason) != fields[0] {
+			if s := (&run.State{}).NewStop(reason, "", ""); s.Category != fields[0] || s.Recovery != fields[len(fields)-1] || stopcontext.Category(reason) != fields[0] {
 				t.Errorf("%s: %s, %s, want %s", reason, s.Category, s.Recovery, row)
 			}
 		}
 	}
-	if count != len(run.Stops) {
-		t.Errorf("the table has %d reasons, want %d", len(run.Stops), count)
+	if count != len(stopcontext.Reasons()) {
+		t.Errorf("the table has %d reasons, want %d", len(stopcontext.Reasons()), count)
 	}
-	if run.Category(authority.MalformedProposal) != "" {
+	if stopcontext.Category(authority.MalformedProposal) != "" {
 		t.Error("a malformed direct report stops nothing")
 	}
 }
@@ -1169,7 +1170,7 @@ func TestMisuse(t *testing.T) {
 	w.do(func(d *decide.Deciding) { d.Misuse() })
 	w.emitted(n, "permit.revoked", "grant.revoked", "run.terminated")
 	w.status(run.StatusTerminated)
-	w.stop(run.CategoryTerminal, run.SourceRuntime, authority.CredentialMisuse, "none", "permitted")
+	w.stop(stopcontext.CategoryTerminal, stopcontext.SourceRuntime, authority.CredentialMisuse, "none", "permitted")
 	if f := w.fates[p.ID]; f.Fate != decide.FateRevoked || f.Cause != run.CauseTerminate {
 		t.Errorf("fate %+v", f)
 	}
@@ -1184,12 +1185,12 @@ func TestMisuse(t *testing.T) {
 
 // TestMessage is a fixed sentence for each reason that stops a run.
 func TestMessage(t *testing.T) {
-	for reason := range run.Stops {
-		if m := run.Message(reason); m == "" || len(m) > 500 || m != (&run.State{}).NewStop(reason, "", "").Message {
+	for _, reason := range stopcontext.Reasons() {
+		if m := stopcontext.Message(reason); m == "" || len(m) > 500 || m != (&run.State{}).NewStop(reason, "", "").Message {
 			t.Errorf("%s: %q", reason, m)
 		}
 	}
-	if run.Message("BORED") != "" {
+	if stopcontext.Message("BORED") != "" {
 		t.Error("a message for an unknown reason")
 	}
 }

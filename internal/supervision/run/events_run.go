@@ -8,6 +8,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Created is run.created: everything an owner fixed about the run.
@@ -209,7 +210,7 @@ func (e SessionIssued) apply(f *fold) {
 
 // Paused is run.paused.
 type Paused struct {
-	Stop Stop `json:"stopContext"`
+	Stop stopcontext.Stop `json:"stopContext"`
 }
 
 func (Paused) EventType() string { return "run.paused" }
@@ -218,7 +219,7 @@ func (e Paused) apply(f *fold) {
 	f.status("paused-status", StatusReady, StatusRunning)
 	f.must(f.s.Permit == nil, "paused-with-permit", "a run does not pause with a live permit")
 	f.tabled(e.Stop)
-	f.must(e.Stop.Category != CategoryTerminal, "stop-table", "a terminal reason ends the run")
+	f.must(e.Stop.Category != stopcontext.CategoryTerminal, "stop-table", "a terminal reason ends the run")
 	stop := e.Stop
 	f.s.Status, f.s.Stage, f.s.Stop, f.s.Lease = StatusPaused, "awaiting_owner", &stop, nil
 }
@@ -255,8 +256,8 @@ func (e Completed) apply(f *fold) {
 
 // Revoked is run.revoked: the owner ended the run.
 type Revoked struct {
-	By   string `json:"by"`
-	Stop Stop   `json:"stopContext"`
+	By   string           `json:"by"`
+	Stop stopcontext.Stop `json:"stopContext"`
 }
 
 func (Revoked) EventType() string { return "run.revoked" }
@@ -265,7 +266,7 @@ func (e Revoked) apply(f *fold) { f.end(e.By == "owner", StatusRevoked, e.Stop) 
 
 // Terminated is run.terminated: the guardian or a misused credential ended it.
 type Terminated struct {
-	Stop Stop `json:"stopContext"`
+	Stop stopcontext.Stop `json:"stopContext"`
 }
 
 func (Terminated) EventType() string { return "run.terminated" }
@@ -274,7 +275,7 @@ func (e Terminated) apply(f *fold) { f.end(true, StatusTerminated, e.Stop) }
 
 // Failed is run.failed: the run could not be initialized.
 type Failed struct {
-	Stop Stop `json:"stopContext"`
+	Stop stopcontext.Stop `json:"stopContext"`
 }
 
 func (Failed) EventType() string { return "run.failed" }
@@ -284,7 +285,7 @@ func (e Failed) apply(f *fold) {
 	f.end(true, StatusFailed, e.Stop)
 }
 
-func (f *fold) end(lawful bool, status string, stop Stop) {
+func (f *fold) end(lawful bool, status string, stop stopcontext.Stop) {
 	f.must(!f.s.Terminal(), "ended-twice", "the run has ended already")
 	f.must(lawful, "revoked-by", "only an owner revokes")
 	f.must(f.s.Permit == nil, "ended-with-permit", "unused permits are revoked before a run ends")

@@ -5,6 +5,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Proposed is turn.proposed: a well-formed report was received.
@@ -91,7 +92,7 @@ func (e Checked) apply(f *fold) {
 
 // countRetry keeps the length of the row of retry-category decisions.
 func (s *State) countRetry(reason string) {
-	if Category(reason) == CategoryRetry {
+	if stopcontext.Category(reason) == stopcontext.CategoryRetry {
 		s.RetryStreak++
 	} else {
 		s.RetryStreak = 0
@@ -102,15 +103,15 @@ func (s *State) countRetry(reason string) {
 // source of a stop. The last three stand for an answer that did not come or was
 // unusable.
 var pauses = map[string]string{
-	authority.MissingEvidence:    SourceGuardian,
-	authority.AmbiguousGoal:      SourceGuardian,
-	authority.IrrelevantAction:   SourceGuardian,
-	authority.GoalDrift:          SourceGuardian,
-	authority.InjectionSuspected: SourceGuardian,
-	authority.Unsafe:             SourceGuardian,
-	authority.GuardianMalformed:  SourceRuntime,
-	authority.ProviderTimeout:    SourceProvider,
-	authority.ProviderError:      SourceProvider,
+	authority.MissingEvidence:    stopcontext.SourceGuardian,
+	authority.AmbiguousGoal:      stopcontext.SourceGuardian,
+	authority.IrrelevantAction:   stopcontext.SourceGuardian,
+	authority.GoalDrift:          stopcontext.SourceGuardian,
+	authority.InjectionSuspected: stopcontext.SourceGuardian,
+	authority.Unsafe:             stopcontext.SourceGuardian,
+	authority.GuardianMalformed:  stopcontext.SourceRuntime,
+	authority.ProviderTimeout:    stopcontext.SourceProvider,
+	authority.ProviderError:      stopcontext.SourceProvider,
 }
 
 // LawfulVerdict reports whether a guardian can decide so: ALLOW means relevant

@@ -6,7 +6,6 @@ import "countersign/internal/authority"
 var (
 	ClaimOf         = claimOf
 	ClaimOfReported = claimOfReported
-	Stops           = stops
 )
 
 const ExecutionClaimed = executionClaimed

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"countersign/evidence"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Unlawful is a transition that the machine forbids. Rule is the stable name of
@@ -136,4 +137,9 @@ func (f *fold) execution(id, rule string, states ...string) *Execution {
 	}
 	f.must(false, rule, "not lawful while the execution is "+e.State)
 	return nil
+}
+
+// tabled requires that a stop says of its reason what the table says.
+func (f *fold) tabled(stop stopcontext.Stop) {
+	f.must(stop.Tabled(), "stop-table", "the stop is not one of the table")
 }

@@ -10,6 +10,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Statuses of a run (G-01). The last four are terminal.
@@ -97,7 +98,7 @@ type State struct {
 
 	Status        string                     `json:"status"`
 	Stage         string                     `json:"stage"`
-	Stop          *Stop                      `json:"stopContext"`
+	Stop          *stopcontext.Stop          `json:"stopContext"`
 	Budget        authority.Budget           `json:"budget"`
 	Grants        []authority.Grant          `json:"grants"`
 	Used          map[string]authority.Usage `json:"used"` // by grant id
@@ -317,7 +318,7 @@ func (s *State) Opening() bool { return s.Hosted != nil && s.Hosted.Phase == Ses
 // go on by itself: a TERMINATE, or a PAUSE that is not for another try.
 func (s *State) stopped() bool {
 	d := s.Decision
-	return d != nil && (d.Verdict == Terminate || d.Verdict == Pause && (Category(d.ReasonCode) != CategoryRetry || s.RetryStreak >= MaxRetryStreak))
+	return d != nil && (d.Verdict == Terminate || d.Verdict == Pause && (stopcontext.Category(d.ReasonCode) != stopcontext.CategoryRetry || s.RetryStreak >= MaxRetryStreak))
 }
 
 // Position names the first workflow step that is not closed, or "done".
@@ -409,4 +410,22 @@ func (s *State) use(grantID, operation string, n int64) {
 		s.Used[grantID] = authority.Usage{}
 	}
 	s.Used[grantID][operation] += n
+}
+
+// NewStop classifies a reason.
+func (s *State) NewStop(reason, source, attemptID string) *stopcontext.Stop {
+	stop := stopcontext.New(reason, source, attemptID)
+	if s.Observation != nil {
+		id := s.Observation.ID
+		stop.ObservationID = &id
+	}
+	switch e := s.Execution; {
+	case e != nil && (e.State == ExecutionDispatched || e.State == ExecutionUnconfirmed):
+		stop.Dispatch = "dispatched"
+	case e != nil && (e.State == ExecutionReceipted || e.State == ExecutionMismatch):
+		stop.Dispatch = "receipted"
+	case s.Permit != nil:
+		stop.Dispatch = "permitted" // it is revoked together with the stop
+	}
+	return stop
 }

@@ -22,6 +22,7 @@ import (
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // seal puts an event behind the chain, hashed and signed, without asking the
@@ -185,8 +186,8 @@ func (w *world) proposed(id string) *run.Proposed {
 	return &run.Proposed{w.id(), r, authority.Digest(authority.DomainReport, r)}
 }
 
-func (w *world) stopFor(reason string) run.Stop {
-	return *w.read().NewStop(reason, run.SourceRuntime, w.id())
+func (w *world) stopFor(reason string) stopcontext.Stop {
+	return *w.read().NewStop(reason, stopcontext.SourceRuntime, w.id())
 }
 
 var elsewhere = canon.Hash([]byte("elsewhere"))
@@ -319,7 +320,7 @@ var unlawfulCases = []unlawfulCase{
 	{rule: "paused-status", name: "paused twice", stage: paused, with: func(w *world) { w.forge(newest[run.Paused](w)) }},
 	{rule: "paused-with-permit", name: "with a live permit", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { w.forge(&run.Paused{w.stopFor(authority.Frozen)}) }},
 	{rule: "stop-table", name: "another recovery", stage: paused, with: func(w *world) { alter(w, func(e *run.Paused) { e.Stop.Recovery = "retry" }) }},
-	{rule: "stop-table", name: "another category", stage: paused, with: func(w *world) { alter(w, func(e *run.Paused) { e.Stop.Category = run.CategoryRetry }) }},
+	{rule: "stop-table", name: "another category", stage: paused, with: func(w *world) { alter(w, func(e *run.Paused) { e.Stop.Category = stopcontext.CategoryRetry }) }},
 	{rule: "stop-table", name: "another version", stage: paused, with: func(w *world) { alter(w, func(e *run.Paused) { e.Stop.Version = 2 }) }},
 	{rule: "stop-table", name: "an unknown reason", stage: paused, with: func(w *world) {
 		alter(w, func(e *run.Paused) { e.Stop.ReasonCode, e.Stop.Category, e.Stop.Recovery = "BORED", "", "" })

@@ -1,9 +1,17 @@
-package run
+// Package stopcontext is the one table of what a reason means for a run: the category
+// of the stop, who can mend it and how, and the sentence that says so (H-185, G-02). It
+// classifies; it permits nothing. Everything here is pure.
+package stopcontext
 
-import "countersign/internal/authority"
+import (
+	"maps"
+	"slices"
+
+	"countersign/internal/authority"
+)
 
 // StopVersion is the version of a stopContext. Recovery refuses any other.
-const StopVersion = 1
+const Version = 1
 
 // Stop says why a run is not going on (H-185, G-02). It is the runtime's
 // classification, never a permission.
@@ -86,34 +94,24 @@ var stops = map[string]stopKind{
 // Category returns the category of a reason, or "" when it stops nothing.
 func Category(reason string) string { return stops[reason].category }
 
-// tabled requires that a stop says of its reason what the table says.
-func (f *fold) tabled(stop Stop) {
-	kind, known := stops[stop.ReasonCode]
-	f.must(known && stop.Version == StopVersion && stop.Category == kind.category && stop.Recovery == kind.recovery, "stop-table", "the stop is not one of the table")
+// Tabled reports whether a stop says of its reason what the table says.
+func (s *Stop) Tabled() bool {
+	kind, known := stops[s.ReasonCode]
+	return known && s.Version == Version && s.Category == kind.category && s.Recovery == kind.recovery
 }
 
 // NewStop classifies a reason.
-func (s *State) NewStop(reason, source, attemptID string) *Stop {
+func New(reason, source, attemptID string) *Stop {
 	kind := stops[reason]
-	stop := &Stop{
-		Version: StopVersion, Category: kind.category, Source: source, ReasonCode: reason,
+	return &Stop{
+		Version: Version, Category: kind.category, Source: source, ReasonCode: reason,
 		Message: kind.message, Recovery: kind.recovery, AttemptID: attemptID, Dispatch: "none",
 	}
-	if s.Observation != nil {
-		id := s.Observation.ID
-		stop.ObservationID = &id
-	}
-	switch e := s.Execution; {
-	case e != nil && (e.State == ExecutionDispatched || e.State == ExecutionUnconfirmed):
-		stop.Dispatch = "dispatched"
-	case e != nil && (e.State == ExecutionReceipted || e.State == ExecutionMismatch):
-		stop.Dispatch = "receipted"
-	case s.Permit != nil:
-		stop.Dispatch = "permitted" // it is revoked together with the stop
-	}
-	return stop
 }
 
 // Message is the fixed sentence of a reason, or "" for a reason that is none of
 // the table.
 func Message(reason string) string { return stops[reason].message }
+
+// Reasons returns the reasons that stop a run, in their order.
+func Reasons() []string { return slices.Sorted(maps.Keys(stops)) }
