@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"countersign/internal/supervision/gateway"
 )
 
 // A test binary that finds childVariable in its environment is a child: a shop or
@@ -28,8 +30,9 @@ type line struct {
 	Manage   string `json:",omitempty"` // where a shop is told what to do
 	Run      string `json:",omitempty"` // of a control plane: the run it made
 	Point    string `json:",omitempty"` // reached, and waiting for the end
-	Answered string `json:",omitempty"` // an execution whose answer came back
 	Err      string `json:",omitempty"`
+	// Request is what a control plane is about to be asked.
+	Request *gateway.OperateRequest `json:",omitempty"`
 }
 
 func runChild(text string) int {

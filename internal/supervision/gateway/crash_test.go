@@ -1,196 +1,375 @@
 package gateway_test
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"countersign/dispatch"
 	"countersign/evidence"
+	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
+	"countersign/internal/money"
 	"countersign/internal/supervision/gateway"
-	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
 
-// controlTask is a control plane in a process of its own. It buys at the shop and
-// stops for good at one point.
-type controlTask struct {
-	Engine   string
-	Location string // of the ledger
-	Control  string // folder of the keys
-	Shop     string // origin
-	ShopKey  string // a line of receipt.pub
-	Point    string
-	Commit   bool // stop during the submit; otherwise at the first hit
+// path is one way through the cycle on which a control plane is killed.
+type path struct {
+	name    string
+	target  string
+	steps   []string // the last is the one that is not finished; none: the run is not
+	request string   // to the shop, of that step
+	table   string   // where the shop keeps its effect, "" for none
+	late    bool     // nobody asks again before the lease is over and settled
+	goesOn  string   // an entry that can be executed afterwards
+	points  []found
 }
 
-func (c *controlTask) work() error {
-	t := &childTB{}
-	e, err := engineNamed(c.Engine)
-	if err != nil {
-		return err
-	}
-	opened, err := e.open(context.Background(), c.Location, &ledger.Clock{})
-	if err != nil {
-		return err
-	}
-	keys, err := dispatch.ParseKeys([]byte(c.ShopKey))
-	if err != nil {
-		return err
-	}
-	config := newConfig(t, opened, c.Control)
-	config.Store = &gateway.Store{Origin: c.Shop, Keys: keys}
-	submitting := false
-	config.Fault = func(point string) {
-		if point == c.Point && (submitting || !c.Commit) {
-			say(line{Point: point})
-			select {}
-		}
-	}
-	g := gateway.New(config)
-	ctx := context.Background()
-	id, err := g.Create(ctx, createRequest(run.TargetHosted))
-	if err != nil {
-		return err
-	}
-	say(line{Run: id})
-	for _, entry := range []string{"merchant.catalog", "add:fieldwork-keyboard:1", "checkout:addr_home", "merchant.checkout.submit"} {
-		submitting = entry == "merchant.checkout.submit"
-		o, err := g.Observe(ctx, id)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(o.Catalog, func(e propose.Entry) bool { return e.EntryID == entry || e.OperationID == entry })
-		if i < 0 {
-			return fmt.Errorf("the catalog has no %s", entry)
-		}
-		turn, err := g.Propose(ctx, id, report(o, &o.Catalog[i]))
-		if err != nil || turn.Permit == nil {
-			return fmt.Errorf("%s: %+v, %w", entry, turn, err)
-		}
-		out, err := g.Operate(ctx, request(id, turn.Permit))
-		if err != nil {
-			return err
-		}
-		say(line{Answered: out.ExecutionID})
-	}
-	return nil
+// found is what a control plane leaves that was killed at a point.
+type found struct {
+	point             string
+	arrived, effects  int // requests and effects at the shop; effects at the local service
+	execution, status string
+	spent, reserved   money.Cents
+	stop              string // the reason for which the run has stopped
+	answer            string // to the same request: the state of the execution, or a reason
+	resumed           string // the status after the next observation, when one is due
 }
 
-// childTB lets a child use what tests share; a failure ends it.
-type childTB struct{ testing.TB }
-
-func (*childTB) Helper() {}
-func (*childTB) Fatal(args ...any) {
-	say(line{Err: fmt.Sprint(args...)})
-	os.Exit(1)
+// paths are all ways through the cycle with all their points.
+func paths() []*path {
+	steps := append(slices.Clone(submit.steps), submit.entry)
+	unknown := func(point string, n int) found {
+		return found{point, n, n, run.ExecutionUnconfirmed, run.StatusPaused, 0, 13700, authority.DispatchUnconfirmed, authority.DispatchUnconfirmed, ""}
+	}
+	pending := func(point string) found {
+		return found{point, 1, 1, run.ExecutionReceipted, run.StatusReady, 13700, 0, "", run.ExecutionReceipted, run.StatusCompleted}
+	}
+	failed := func(point string, n int, stop string) found {
+		return found{point: point, arrived: n, effects: n, status: run.StatusFailed, stop: stop, answer: authority.RunNotReady}
+	}
+	unread := func(point string, n int) found {
+		return found{point: point, arrived: n, execution: run.ExecutionNotApplied, status: run.StatusReady, answer: run.ExecutionNotApplied}
+	}
+	unapplied := func(point string) found {
+		return found{
+			point: point, execution: run.ExecutionNotApplied, status: run.StatusPaused, stop: authority.ExecutionNotApplied,
+			answer: run.ExecutionNotApplied,
+		}
+	}
+	asked := path{
+		name: "submit", target: run.TargetHosted, steps: steps, request: submit.request, table: submit.table,
+		points: []found{
+			unknown("after-intent", 0), unknown("before-send", 0), unknown("after-send", 1), unknown("before-receipt", 1),
+			pending("after-receipt"), pending("before-verify"),
+			{"after-verify", 1, 1, run.ExecutionVerified, run.StatusCompleted, 13700, 0, "", run.ExecutionVerified, ""},
+		},
+	}
+	late := asked
+	late.name, late.late = "submit, nobody asks", true
+	return []*path{
+		{
+			name: "opening a session", target: run.TargetHosted, request: openSession, table: "sessions", late: true,
+			points: []found{
+				failed("session-intent", 0, authority.DispatchUnconfirmed),
+				failed("after-send", 1, authority.DispatchUnconfirmed),
+				failed("session-answer", 1, authority.DispatchUnconfirmed),
+				failed("session-receipt", 1, authority.HostedUnreachable), // the store was not observed
+			},
+		},
+		&asked,
+		&late,
+		{
+			name: "read", target: run.TargetHosted, steps: []string{"merchant.catalog", "product:fieldwork-keyboard"},
+			request: "GET /api/products/fieldwork-keyboard", late: true, goesOn: "product:fieldwork-keyboard",
+			points: []found{
+				unread("after-intent", 0), unread("before-send", 0), unread("after-send", 1),
+				{"before-verify", 1, 0, run.ExecutionReceipted, run.StatusReady, 0, 0, "", run.ExecutionReceipted, run.StatusReady},
+				{"after-verify", 1, 0, run.ExecutionVerified, run.StatusReady, 0, 0, "", run.ExecutionVerified, ""},
+			},
+		},
+		{
+			name: "local submit", target: run.TargetLocal, steps: steps,
+			points: []found{
+				unapplied("after-intent"), unapplied(beforeEffect),
+				{afterEffect, 0, 1, run.ExecutionVerified, run.StatusCompleted, 13700, 0, "", run.ExecutionVerified, ""},
+			},
+		},
+	}
 }
 
-// H-145 to H-147, design 1: a control plane that is killed with -9 at any point of
-// the cycle never does anything twice and loses no receipt that it has stored; the
-// run is then in its documented state. This shows the death of a process, not the
-// loss of power.
+// H-145 to H-147, design 1 and 3: a control plane that is killed with -9 at any
+// point of the cycle never does anything twice and loses no receipt that it has
+// stored. The run is then in its documented state, and the same request with the
+// same key and permit is answered with what is known and sends nothing. This shows
+// the death of a process, not the loss of power.
 func TestKilledControlPlane(t *testing.T) {
-	type want struct {
-		orders            int
-		execution, status string
-		spent, reserved   int64
-		resumed           string // the status after the next observation, when it can be taken
+	passed, places := map[string]bool{}, 0
+	for _, p := range paths() {
+		for _, f := range p.points {
+			passed[f.point] = true
+			places++
+		}
 	}
-	unknown := func(orders int) want {
-		return want{orders, run.ExecutionUnconfirmed, run.StatusPaused, 0, 13700, ""}
-	}
-	wants := map[string]want{
-		"after-intent":   unknown(0),
-		"before-send":    unknown(0),
-		"after-send":     unknown(1),
-		"before-receipt": unknown(1),
-		"after-receipt":  {1, run.ExecutionReceipted, run.StatusReady, 13700, 0, run.StatusCompleted},
-		"before-verify":  {1, run.ExecutionReceipted, run.StatusReady, 13700, 0, run.StatusCompleted},
-		"after-verify":   {1, run.ExecutionVerified, run.StatusCompleted, 13700, 0, ""},
-		// Opening the session: the run never began.
-		"session-intent":  {status: run.StatusFailed},
-		"session-answer":  {status: run.StatusFailed},
-		"session-receipt": {status: run.StatusFailed},
-	}
-	if len(wants) != len(gateway.Points) {
-		t.Fatalf("%d points, %d expectations", len(gateway.Points), len(wants))
+	for _, point := range gateway.Points {
+		if !passed[point] {
+			t.Errorf("no path passes %s", point)
+		}
 	}
 	onEach(t, func(t *testing.T, e engine) {
-		h := emptyHouse(t, e)
-		shop := startShop(t, filepath.Join(h.dir, "shop"), h.dispatchKeys())
-		for _, point := range gateway.Points {
-			w, ok := wants[point]
-			if !ok {
-				t.Fatalf("no expectation for %s", point)
-			}
-			session := w.execution == ""
-			c := startChild(t, task{Control: &controlTask{
-				Engine: e.name, Location: h.location, Control: h.control(), Shop: shop.origin,
-				ShopKey: string(dispatch.FormatKeys([]dispatch.TrustedKey{shop.key})), Point: point, Commit: !session,
-			}})
-			hit := false
-			for l, ok := c.next(); ok && !hit; l, ok = c.next() {
-				if hit = l.Point == point; hit {
-					break
+		place := 0
+		for _, p := range paths() {
+			t.Run(p.name, func(t *testing.T) {
+				h := emptyHouse(t, e)
+				var shop *farShop
+				if p.target == run.TargetHosted {
+					shop = startShop(t, filepath.Join(h.dir, "shop"), h.dispatchKeys())
 				}
-			}
-			if !hit {
-				t.Fatalf("%s was not reached", point)
-			}
-			t.Logf("fail point %q hit, %d of %d: killed", point, slices.Index(gateway.Points, point)+1, len(gateway.Points))
-			c.kill()
-
-			e.gone(t, h.location)
-			h.open(shop.use)
-			h.holdersAreDead()
-			list, err := h.List(t.Context(), "", 1)
-			must(t, err)
-			id := list[0].State.ID
-			h.clock.Move(11 * time.Second) // settling writes what the dead holder left
-			h.SettleDue(t.Context())
-			s := h.state(id)
-			if s.Status != w.status || int64(s.Budget.Spent) != w.spent || int64(s.Budget.Reserved) != w.reserved {
-				t.Errorf("%s: status %s, want %s; budget %+v, want %d spent and %d reserved", point, s.Status, w.status, s.Budget, w.spent, w.reserved)
-			}
-			h.verify(id)
-			if session {
-				if x := s.Execution; x != nil {
-					t.Errorf("%s: an execution %+v", point, x)
-				}
-			} else {
-				if s.Execution.State != w.execution {
-					t.Errorf("%s: execution %s, want %s", point, s.Execution.State, w.execution)
-				}
-				if n := shop.orders(s.Hosted.ID); n != w.orders {
-					t.Errorf("%s: %d orders, want %d", point, n, w.orders)
-				}
-				if w.resumed != "" {
-					h.clock.Move(-11 * time.Second) // the shop's clock did not move
-					_, err := h.Observe(t.Context(), id)
-					must(t, err)
-					if s := h.state(id); s.Status != w.resumed {
-						t.Errorf("%s: after the next observation %s, want %s", point, s.Status, w.resumed)
+				h.passes(shop, p)
+				for _, f := range p.points {
+					before := 0
+					if shop != nil {
+						before = shop.arrivals(p.request)
 					}
+					id, asked := h.killed(shop, p, f.point)
+					place++
+					t.Logf("fail point %q hit, %d of %d: killed", p.name+": "+f.point, place, places)
+					f.arrived += before
+					h.afterwards(shop, p, f, id, asked)
+					must(t, h.ledger.Close())
 				}
-				// Asking again sends nothing, and answers what is known.
-				if n := shop.arrivals(s.Execution.ID); n != w.orders {
-					t.Errorf("%s: the request arrived %d times, want %d", point, n, w.orders)
-				}
-				if n := shop.orders(s.Hosted.ID); n != w.orders {
-					t.Errorf("%s: later %d orders, want %d", point, n, w.orders)
-				}
-			}
-			h.verify(id)
-			must(t, h.ledger.Close())
+			})
 		}
 	})
+}
+
+// passes checks that a control plane that is not killed passes exactly the points of
+// the path, in their order.
+func (h *house) passes(shop *farShop, p *path) {
+	h.t.Helper()
+	points, armed := []string{}, len(p.steps) == 0
+	note := func(point string) {
+		if armed {
+			points = append(points, point)
+		}
+	}
+	h.openFor(shop, func(c *gateway.Config) {
+		c.Fault, c.Ledger = note, effectLedger{c.Ledger, note, func() bool { return false }}
+	})
+	id := h.create(p.target)
+	for i, entry := range p.steps {
+		armed = i == len(p.steps)-1
+		h.do(id, entry)
+	}
+	want := []string{}
+	for _, f := range p.points {
+		want = append(want, f.point)
+	}
+	if !slices.Equal(points, want) {
+		h.t.Fatalf("%s passes %q, expectations are there for %q", p.name, points, want)
+	}
+	must(h.t, h.ledger.Close())
+}
+
+// openFor opens the house for runs at the shop, if there is one.
+func (h *house) openFor(shop *farShop, options ...option) {
+	h.t.Helper()
+	if shop != nil {
+		options = append(options, shop.use)
+	}
+	h.open(options...)
+}
+
+// killed has a control plane of another process killed at a point of the path, and
+// opens its ledger here. It returns the run and the request that was not answered.
+func (h *house) killed(shop *farShop, p *path, point string) (id string, asked *gateway.OperateRequest) {
+	h.t.Helper()
+	c := controlTask{Engine: h.engine.name, Location: h.location, Control: h.control(), Steps: p.steps, Point: point}
+	if shop != nil {
+		c.Shop, c.ShopKey = shop.origin, string(dispatch.FormatKeys([]dispatch.TrustedKey{shop.key}))
+	}
+	child := startChild(h.t, task{Control: &c})
+	for {
+		l, ok := child.next()
+		if !ok {
+			h.t.Fatalf("%s: %s was not reached", p.name, point)
+		}
+		if l.Request != nil {
+			asked = l.Request
+		}
+		if l.Point == point {
+			break
+		}
+	}
+	child.kill()
+	h.engine.gone(h.t, h.location)
+	h.openFor(shop)
+	h.holdersAreDead()
+	list, err := h.List(h.t.Context(), "", 1)
+	must(h.t, err)
+	return list[0].State.ID, asked
+}
+
+// afterwards checks everything that is there after a control plane was killed, while
+// the same is asked again and again.
+func (h *house) afterwards(shop *farShop, p *path, f found, id string, asked *gateway.OperateRequest) {
+	h.t.Helper()
+	if !p.late {
+		h.askAgain(shop, p, f, id, asked)
+	}
+	h.clock.Move(11 * time.Second) // settling writes what the dead holder left
+	h.SettleDue(h.t.Context())
+	h.clock.Move(-11 * time.Second) // the shop's clock did not move
+	for _, d := range h.differences(shop, p, f, id) {
+		h.t.Errorf("%s, %s: %s", p.name, f.point, d)
+	}
+	h.verify(id)
+	h.askAgain(shop, p, f, id, asked)
+	if f.resumed != "" {
+		_, err := h.Observe(h.t.Context(), id)
+		must(h.t, err)
+		f.status, f.execution, f.answer = f.resumed, run.ExecutionVerified, run.ExecutionVerified
+		h.askAgain(shop, p, f, id, asked)
+	}
+	for _, d := range h.differences(shop, p, f, id) {
+		h.t.Errorf("%s, %s, later: %s", p.name, f.point, d)
+	}
+	if p.goesOn != "" {
+		h.do(id, p.goesOn)
+	}
+	h.verify(id)
+}
+
+// differences tells in what the run and the effects differ from what should be
+// found.
+func (h *house) differences(shop *farShop, p *path, f found, id string) (list []string) {
+	h.t.Helper()
+	s, execution, stop := h.state(id), "", ""
+	if s.Execution != nil {
+		execution = s.Execution.State
+	}
+	if s.Stop != nil {
+		stop = s.Stop.ReasonCode
+	}
+	arrived, effects := 0, 0
+	switch {
+	case shop == nil:
+		effects = h.localOrders(id)
+	case p.table != "":
+		effects = shop.rows(p.table, s.Hosted.ID)
+	}
+	if shop != nil {
+		arrived = shop.arrivals(p.request)
+	}
+	for _, d := range []struct {
+		what      string
+		got, want any
+	}{
+		{"status", s.Status, f.status},
+		{"stop", stop, f.stop},
+		{"execution", execution, f.execution},
+		{"spent", s.Budget.Spent, f.spent},
+		{"reserved", s.Budget.Reserved, f.reserved},
+		{"effects", effects, f.effects},
+		{"arrived", arrived, f.arrived},
+	} {
+		if d.got != d.want {
+			list = append(list, fmt.Sprintf("%s %v, want %v", d.what, d.got, d.want))
+		}
+	}
+	return list
+}
+
+// localOrders counts the orders of a run's local service.
+func (h *house) localOrders(id string) int {
+	h.t.Helper()
+	local, _, err := h.ledger.Load(h.t.Context(), ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindService, ID: id})
+	must(h.t, err)
+	var state struct {
+		Order *struct{} `json:"order"`
+	}
+	must(h.t, json.Unmarshal(local.State, &state))
+	if state.Order == nil {
+		return 0
+	}
+	return 1
+}
+
+// askAgain repeats the request that was not answered, byte by byte, and spends its
+// permit under another key: neither reaches the shop, and what is known is answered.
+func (h *house) askAgain(shop *farShop, p *path, f found, id string, asked *gateway.OperateRequest) {
+	h.t.Helper()
+	everything := 0
+	if shop != nil {
+		everything = shop.arrivals("")
+	}
+	if asked == nil { // the run never began
+		if _, err := h.Observe(h.t.Context(), id); reason(err) != f.answer {
+			h.t.Errorf("%s, %s: observation: %v, want %s", p.name, f.point, err, f.answer)
+		}
+	} else {
+		h.sameAnswer(shop, p, f, asked)
+		other, want := *asked, authority.PermitConsumed
+		if f.answer == authority.DispatchUnconfirmed {
+			want = authority.UnresolvedEffect
+		}
+		other.Key = "another-key-of-sixteen"
+		if _, err := h.Operate(h.t.Context(), other); reason(err) != want {
+			h.t.Errorf("%s, %s: the permit under another key: %v, want %s", p.name, f.point, err, want)
+		}
+	}
+	if shop != nil && shop.arrivals("") != everything {
+		h.t.Errorf("%s, %s: asking again sent %d requests", p.name, f.point, shop.arrivals("")-everything)
+	}
+}
+
+func (h *house) sameAnswer(shop *farShop, p *path, f found, asked *gateway.OperateRequest) {
+	h.t.Helper()
+	out, err := h.Operate(h.t.Context(), *asked)
+	if err != nil {
+		if reason(err) != f.answer {
+			h.t.Errorf("%s, %s: the same request: %v, want %s", p.name, f.point, err, f.answer)
+		}
+		return
+	}
+	x := h.state(asked.RunID).Execution
+	if out.State != f.answer || !out.Replayed || out.ExecutionID != x.ID {
+		h.t.Errorf("%s, %s: the same request: %+v, want %s of %s, replayed", p.name, f.point, out, f.answer, x.ID)
+	}
+	applied := f.answer == run.ExecutionReceipted || f.answer == run.ExecutionVerified
+	switch r := out.Receipt; {
+	case applied != (r != nil):
+		h.t.Errorf("%s, %s: the receipt of %s is %+v", p.name, f.point, f.answer, r)
+	case r == nil:
+	case r.Result != run.ResultApplied || r.AmountCents != f.spent || (r.OrderID != nil) != (f.effects > 0):
+		h.t.Errorf("%s, %s: receipt %+v", p.name, f.point, r)
+	case strings.HasPrefix(p.request, "POST") != (r.JWS != nil):
+		h.t.Errorf("%s, %s: the store's receipt is %v", p.name, f.point, r.JWS)
+	case r.JWS != nil && *r.JWS != shop.receipt(x.ID):
+		h.t.Errorf("%s, %s: the receipt is not the one that the shop has stored", p.name, f.point)
+	}
+}
+
+// The control of what is found: an effect that is stored before its receipt leaves
+// half when the control plane is killed between the two.
+func TestKilledControlPlaneControl(t *testing.T) {
+	h := emptyHouse(t, engines[0])
+	all := paths()
+	p := all[slices.IndexFunc(all, func(p *path) bool { return p.target == run.TargetLocal })]
+	id, _ := h.killed(nil, p, insideEffect)
+	h.clock.Move(11 * time.Second)
+	h.SettleDue(t.Context())
+	i := slices.IndexFunc(p.points, func(f found) bool { return f.point == beforeEffect })
+	got := h.differences(nil, p, p.points[i], id)
+	if want := []string{"effects 1, want 0"}; !slices.Equal(got, want) {
+		t.Errorf("differences %q, want %q", got, want)
+	}
 }
 
 // holdersAreDead checks that no holder of a lease of the newest run is said to be

@@ -11,8 +11,10 @@ import (
 
 	"countersign/dispatch"
 	"countersign/internal/authority"
+	"countersign/internal/money"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // impatient reaches its deadline as soon as the shop says that it hangs, so that
@@ -54,14 +56,36 @@ func farHouse(t *testing.T, e engine, options ...option) (*house, *farShop) {
 	return h, shop
 }
 
+// mutation is what a shop can be told to spoil, and how a run comes to it.
+type mutation struct {
+	request  string   // to the shop
+	steps    []string // before it
+	entry    string
+	table    string // where the shop keeps its effect
+	reserved money.Cents
+}
+
+var (
+	submit = mutation{
+		"POST /api/orders", []string{"merchant.catalog", "add:fieldwork-keyboard:1", "checkout:addr_home"}, "merchant.checkout.submit", "orders", 13700,
+	}
+	addToCart = mutation{"POST /api/cart/items", []string{"merchant.catalog"}, "add:fieldwork-keyboard:1", "cart_lines", 0}
+)
+
+// toPermit takes a new hosted run to the permit of a mutation.
+func (h *house) toPermit(m mutation) (string, *gateway.Permit) {
+	h.t.Helper()
+	id := h.create(run.TargetHosted)
+	for _, entry := range m.steps {
+		h.do(id, entry)
+	}
+	return id, h.allow(id, m.entry)
+}
+
 // toSubmit takes a new hosted run to the permit of its submit.
 func (h *house) toSubmit() (string, *gateway.Permit) {
 	h.t.Helper()
-	id := h.create(run.TargetHosted)
-	for _, entry := range []string{"merchant.catalog", "add:fieldwork-keyboard:1", "checkout:addr_home"} {
-		h.do(id, entry)
-	}
-	return id, h.allow(id, "merchant.checkout.submit")
+	return h.toPermit(submit)
 }
 
 // H-143 to H-148, design 1 and 4: whatever a shop does instead of answering with
@@ -69,58 +93,64 @@ func (h *house) toSubmit() (string, *gateway.Permit) {
 // kept, and the run waits for reconciliation.
 func TestHostileShop(t *testing.T) {
 	cases := []struct {
-		how    string
-		orders int // that it takes
-		dies   bool
+		mutation
+		how     string
+		effects int // that it has all the same
+		dies    bool
 	}{
-		{dropBefore, 0, false},
-		{commitAndDrop, 1, false},
-		{error500, 0, false},
-		{commitAnd500, 1, false},
-		{redirect, 0, false},
-		{otherPermit, 1, false},
-		{alteredReceipt, 1, false},
-		{otherKey, 1, false},
-		{otherAmount, 1, false},
-		{otherEffect, 1, false},
-		{otherBody, 1, false},
-		{noReceipt, 1, false},
-		{twoReceipts, 1, false},
-		{hangs, 1, false},
-		{halfAnswer, 1, false},
-		{hugeAnswer, 1, false},
-		{killedBefore, 0, true},
-		{killedAfter, 1, true},
+		{submit, dropBefore, 0, false},
+		{submit, commitAndDrop, 1, false},
+		{submit, error500, 0, false},
+		{submit, commitAnd500, 1, false},
+		{submit, redirect, 0, false},
+		{submit, otherPermit, 1, false},
+		{submit, alteredReceipt, 1, false},
+		{submit, otherKey, 1, false},
+		{submit, otherAmount, 1, false},
+		{submit, otherEffect, 1, false},
+		{submit, otherBody, 1, false},
+		{submit, noReceipt, 1, false},
+		{submit, twoReceipts, 1, false},
+		{submit, hangs, 1, false},
+		{submit, halfAnswer, 1, false},
+		{submit, hugeAnswer, 1, false},
+		{submit, killedBefore, 0, true},
+		{submit, killedAfter, 1, true},
+		{addToCart, dropBefore, 0, false},
+		{addToCart, commitAndDrop, 1, false},
+		{addToCart, error500, 0, false},
+		{addToCart, commitAnd500, 1, false},
 	}
 	onEach(t, func(t *testing.T, e engine) {
 		var h *house
 		var shop *farShop
 		h, shop = farHouse(t, e, func(c *gateway.Config) { c.Sender = impatient{c.Sender, &shop} })
 		ids := make([]string, len(cases))
-		check := func(how, id string, orders int) {
+		check := func(i int, when string) {
 			t.Helper()
-			s := h.state(id)
+			c, s := cases[i], h.state(ids[i])
+			how := c.request + ", " + c.how + when
 			if s.Execution.State != run.ExecutionUnconfirmed || s.Status != run.StatusPaused || s.Outcome() != "unconfirmed_effect" {
 				t.Errorf("%s: execution %s, status %s, outcome %s", how, s.Execution.State, s.Status, s.Outcome())
 			}
-			if stop := s.Stop; stop == nil || stop.Category != run.CategoryReconciliation || stop.ReasonCode != authority.DispatchUnconfirmed || stop.Source != run.SourceHosted || stop.Dispatch != "dispatched" {
+			if stop := s.Stop; stop == nil || stop.Category != stopcontext.CategoryReconciliation || stop.ReasonCode != authority.DispatchUnconfirmed || stop.Source != stopcontext.SourceHosted || stop.Dispatch != "dispatched" {
 				t.Errorf("%s: stop %+v", how, stop)
 			}
-			if s.Budget.Reserved != 13700 || s.Budget.Spent != 0 {
+			if s.Budget.Reserved != c.reserved || s.Budget.Spent != 0 {
 				t.Errorf("%s: reserved %s, spent %s", how, s.Budget.Reserved, s.Budget.Spent)
 			}
-			if n := shop.orders(s.Hosted.ID); n != orders {
-				t.Errorf("%s: %d orders, want %d", how, n, orders)
+			if n := shop.rows(c.table, s.Hosted.ID); n != c.effects {
+				t.Errorf("%s: %d effects, want %d", how, n, c.effects)
 			}
 			if n := shop.arrivals(s.Execution.ID); n != 1 {
 				t.Errorf("%s: the request arrived %d times", how, n)
 			}
 		}
 		for i, c := range cases {
-			id, p := h.toSubmit()
+			id, p := h.toPermit(c.mutation)
 			ids[i] = id
-			o, entry := h.entry(id, "merchant.checkout.submit")
-			shop.spoil(c.how)
+			o, entry := h.entry(id, c.entry)
+			shop.spoil(c.how, c.request)
 			_, err := h.Operate(t.Context(), request(id, p))
 			if reason(err) != authority.DispatchUnconfirmed {
 				t.Errorf("%s: %v", c.how, err)
@@ -129,7 +159,7 @@ func TestHostileShop(t *testing.T) {
 				shop.wait()
 				shop.restart()
 			} else {
-				shop.spoil(honest)
+				shop.spoil(honest, "")
 			}
 			// Nothing goes on, and asking again sends nothing.
 			if _, err := h.Operate(t.Context(), request(id, p)); reason(err) != authority.DispatchUnconfirmed {
@@ -141,15 +171,15 @@ func TestHostileShop(t *testing.T) {
 			if _, err := h.Propose(t.Context(), id, report(o, entry)); reason(err) != authority.UnresolvedEffect {
 				t.Errorf("%s: another report: %v", c.how, err)
 			}
-			check(c.how, id, c.orders)
+			check(i, "")
 		}
 		h.clock.Move(time.Minute)
 		h.SettleDue(t.Context())
 		for i, c := range cases {
-			check(c.how+", later", ids[i], c.orders)
+			check(i, ", later")
 			must(t, h.Revoke(t.Context(), ids[i]))
-			if s := h.state(ids[i]); s.Outcome() != "unconfirmed_effect" || s.Budget.Reserved != 13700 {
-				t.Errorf("%s: a revoke cleared the unknown effect: %+v", c.how, s.Budget)
+			if s := h.state(ids[i]); s.Outcome() != "unconfirmed_effect" || s.Budget.Reserved != c.reserved {
+				t.Errorf("%s, %s: a revoke cleared the unknown effect: %+v", c.request, c.how, s.Budget)
 			}
 			h.verify(ids[i])
 		}
@@ -173,11 +203,13 @@ func (s insistent) Send(ctx context.Context, r dispatch.Request) (dispatch.Answe
 // The control of the count: a client that sends again is seen.
 func TestHostileShopControl(t *testing.T) {
 	h, shop := farHouse(t, engines[0], func(c *gateway.Config) { c.Sender = insistent{c.Sender} })
-	id, p := h.toSubmit()
-	shop.spoil(commitAndDrop)
-	h.Operate(t.Context(), request(id, p))
-	if n := shop.arrivals(h.state(id).Execution.ID); n != 2 {
-		t.Errorf("the request arrived %d times, want 2", n)
+	for _, m := range []mutation{submit, addToCart} {
+		id, p := h.toPermit(m)
+		shop.spoil(commitAndDrop, m.request)
+		h.Operate(t.Context(), request(id, p))
+		if n := shop.arrivals(h.state(id).Execution.ID); n != 2 {
+			t.Errorf("%s arrived %d times, want 2", m.request, n)
+		}
 	}
 }
 
@@ -195,7 +227,7 @@ func TestShopNeverReached(t *testing.T) {
 			t.Errorf("replay: %v", err)
 		}
 		s := h.state(id)
-		if s.Execution.State != run.ExecutionVoided || s.Status != run.StatusPaused || s.Stop.Category != run.CategoryConfiguration || s.Budget.Reserved != 0 || s.Budget.Spent != 0 {
+		if s.Execution.State != run.ExecutionVoided || s.Status != run.StatusPaused || s.Stop.Category != stopcontext.CategoryConfiguration || s.Budget.Reserved != 0 || s.Budget.Spent != 0 {
 			t.Errorf("execution %s, status %s, stop %+v, budget %+v", s.Execution.State, s.Status, s.Stop, s.Budget)
 		}
 		if h.count(id, "permit.voided") != 1 || h.count(id, "execution.voided") != 1 {
@@ -204,29 +236,6 @@ func TestShopNeverReached(t *testing.T) {
 		if n := shop.arrivals(s.Execution.ID); n != 0 {
 			t.Errorf("the request arrived %d times", n)
 		}
-		h.verify(id)
-	})
-}
-
-// Design 4: a read that fails is a definite no-effect and leaves the run ready.
-func TestReadFails(t *testing.T) {
-	onEach(t, func(t *testing.T, e engine) {
-		h, shop := farHouse(t, e)
-		id := h.create(run.TargetHosted)
-		p := h.allow(id, "merchant.catalog")
-		shop.kill()
-		out, err := h.Operate(t.Context(), request(id, p))
-		if err != nil || out.State != run.ExecutionNotApplied || out.Receipt != nil {
-			t.Errorf("%+v, %v", out, err)
-		}
-		if s := h.state(id); s.Status != run.StatusReady {
-			t.Errorf("status %s", s.Status)
-		}
-		if _, err := h.Observe(t.Context(), id); reason(err) != authority.HostedUnreachable {
-			t.Errorf("observation: %v", err)
-		}
-		shop.restart()
-		h.do(id, "merchant.catalog")
 		h.verify(id)
 	})
 }

@@ -63,8 +63,8 @@ type shop struct {
 	origin string
 
 	mu        sync.Mutex
-	how, path string   // what to spoil
-	arrived   *os.File // a line for each request: its jti
+	how, what string   // how to spoil which request
+	arrived   *os.File // a line for each request: method, path, and the jti if there is one
 	receipt   string   // the newest real one
 }
 
@@ -115,7 +115,7 @@ func (s *shopTask) serve() error {
 	mux.HandleFunc("POST /spoil", func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.how, h.path = r.FormValue("how"), r.FormValue("path")
+		h.how, h.what = r.FormValue("how"), r.FormValue("what")
 	})
 	// Every other path is the other origin that a redirect points to.
 	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) { h.note(elsewhere) })
@@ -154,12 +154,11 @@ func jti(r *http.Request) string {
 }
 
 func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	what := r.Method + " " + r.URL.Path
 	h.mu.Lock()
-	if id := jti(r); id != "" {
-		h.note(id)
-	}
+	h.note(what + " " + jti(r))
 	how := h.how
-	if how != honest && (r.Method != "POST" || r.URL.Path != h.path) {
+	if what != h.what {
 		how = honest
 	}
 	h.mu.Unlock()
@@ -330,34 +329,64 @@ func (s *farShop) restart() {
 	s.task.Addr = strings.TrimPrefix(l.Origin, "http://")
 }
 
-func (s *farShop) spoil(how string) {
+// spoil has every request that is what, such as "POST /api/orders", answered in
+// that way from now on, and any other honestly.
+func (s *farShop) spoil(how, what string) {
 	s.t.Helper()
-	got, err := http.PostForm(s.manage+"/spoil", url.Values{"how": {how}, "path": {"/api/orders"}})
+	got, err := http.PostForm(s.manage+"/spoil", url.Values{"how": {how}, "what": {what}})
 	must(s.t, err)
 	got.Body.Close()
 }
 
-// arrivals counts the requests that arrived with that jti, or elsewhere.
-func (s *farShop) arrivals(jti string) int {
+// arrivals counts the requests that arrived with that jti, or method and path, or
+// elsewhere; for "" all of them.
+func (s *farShop) arrivals(which string) int {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.task.Dir, "arrived"))
 	must(s.t, err)
-	return strings.Count(string(text), jti+"\n")
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, which) {
+			n++
+		}
+	}
+	return n
+}
+
+// rows counts what the shop's own database holds of a hosted session in a table.
+func (s *farShop) rows(table, sid string) int {
+	s.t.Helper()
+	return countRows(s.t, s.task.Dir, table, sid)
 }
 
 // orders counts the orders of a hosted session in the shop's own database.
 func (s *farShop) orders(sid string) int {
 	s.t.Helper()
-	return countOrders(s.t, s.task.Dir, sid)
+	return s.rows("orders", sid)
 }
 
 func countOrders(t *testing.T, dir, sid string) int {
 	t.Helper()
+	return countRows(t, dir, "orders", sid)
+}
+
+func countRows(t *testing.T, dir, table, sid string) int {
+	t.Helper()
 	db := storeDatabase(t, dir)
 	defer db.Close()
 	var n int
-	must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders WHERE sid = ?`, sid).Scan(&n))
+	must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM `+table+` WHERE sid = ?`, sid).Scan(&n))
 	return n
+}
+
+// receipt is the one that the shop has stored for a permit.
+func (s *farShop) receipt(jti string) string {
+	s.t.Helper()
+	db := s.database()
+	defer db.Close()
+	var receipt string
+	must(s.t, db.QueryRowContext(s.t.Context(), `SELECT receipt FROM dispatch_ledger WHERE jti = ?`, jti).Scan(&receipt))
+	return receipt
 }
 
 // database is the shop's own, behind its back.
