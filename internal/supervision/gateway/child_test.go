@@ -26,11 +26,11 @@ type task struct {
 
 // line is one thing that a child says.
 type line struct {
-	Origin   string `json:",omitempty"` // of a shop
-	Manage   string `json:",omitempty"` // where a shop is told what to do
-	Run      string `json:",omitempty"` // of a control plane: the run it made
-	Point    string `json:",omitempty"` // reached, and waiting for the end
-	Err      string `json:",omitempty"`
+	Origin string `json:",omitempty"` // of a shop
+	Manage string `json:",omitempty"` // where a shop is told what to do
+	Run    string `json:",omitempty"` // of a control plane: the run it made
+	Point  string `json:",omitempty"` // reached, and waiting for the end
+	Err    string `json:",omitempty"`
 	// Request is what a control plane is about to be asked.
 	Request *gateway.OperateRequest `json:",omitempty"`
 }
