@@ -29,8 +29,13 @@ keys/receipt.pub is what the control plane takes as --store-key.
 It prints the line "countersign: ready at ORIGIN" to stderr when it serves.`
 }
 
-// storeGrace is how long running requests of the store have when it ends.
-const storeGrace = 9 * time.Second
+// storeGrace is how long running requests of the store have when it ends; what a
+// client may take to send and to read is within it, so that nobody can delay the end.
+const (
+	storeGrace = 9 * time.Second
+	storeRead  = 4 * time.Second
+	storeWrite = 8 * time.Second
+)
 
 func (c *storeCommand) Run(ctx context.Context, s streams) error {
 	trust, err := readKeys(c.Trust, "--trust", dispatch.ParseKeys)
@@ -58,7 +63,7 @@ func (c *storeCommand) Run(ctx context.Context, s streams) error {
 	}
 	defer shop.Close()
 	server := &http.Server{
-		Handler: shop.Handler(), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: shop.Handler(), ReadTimeout: storeRead, WriteTimeout: storeWrite, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
