@@ -468,3 +468,17 @@ func FuzzParseReport(f *testing.F) {
 		}
 	})
 }
+
+// TestCandidateThatIsNone: what is no object is named once, and not each member that
+// it lacks.
+func TestCandidateThatIsNone(t *testing.T) {
+	for _, none := range []string{"1", `"a"`, "[]", "null", "true"} {
+		root := sample()
+		encoded := string(encode(t, root))
+		start := strings.Index(encoded, `"candidates":[`) + len(`"candidates":[`)
+		raw := encoded[:start] + none + "," + encoded[start:]
+		if got := malformed(t, []byte(raw)); got != "/candidates/0: want an object" {
+			t.Errorf("%s: %q", none, got)
+		}
+	}
+}
