@@ -242,7 +242,7 @@ func TestRevoke(t *testing.T) {
 		emitted    []string
 		dispatched string
 	}{
-		{"created", func(t *testing.T) *world { w := blank(t, run.TargetHosted); w.create(w.request()); return w }, []string{"grant.revoked", "run.revoked"}, "none"},
+		{"created", func(t *testing.T) *world { w := blank(t, run.TargetHosted); w.create(w.request()); return w }, []string{"grant.revoked", "run.revoked"}, "dispatched"},
 		{"ready", func(t *testing.T) *world { return begun(t, run.TargetLocal) }, []string{"grant.revoked", "run.revoked"}, "none"},
 		{"permitted", func(t *testing.T) *world { w := begun(t, run.TargetLocal); w.permit("item"); return w }, []string{"permit.revoked", "grant.revoked", "run.revoked"}, "permitted"},
 		{"dispatched", func(t *testing.T) *world { w := begun(t, run.TargetHosted); w.claim(w.permit("prepare")); return w }, []string{"grant.revoked", "run.revoked"}, "dispatched"},
@@ -951,7 +951,7 @@ func TestHostedSession(t *testing.T) {
 	w.after(time.Millisecond).settle()
 	w.emitted(n, "hosted.session", "run.failed")
 	w.status(run.StatusFailed)
-	w.stop(stopcontext.CategoryReconciliation, stopcontext.SourceRuntime, authority.DispatchUnconfirmed, "reconcile", "none")
+	w.stop(stopcontext.CategoryReconciliation, stopcontext.SourceRuntime, authority.DispatchUnconfirmed, "reconcile", "dispatched")
 	// The answer comes in late: the run stays ended, and what is known is recorded once.
 	n = len(w.events)
 	if reason := w.denied(open(w)); reason != "" || w.read().Hosted.Phase != run.SessionOpened {

@@ -419,8 +419,9 @@ func (s *State) NewStop(reason, source, attemptID string) *stopcontext.Stop {
 		id := s.Observation.ID
 		stop.ObservationID = &id
 	}
+	lost := s.Hosted != nil && s.Hosted.Phase == SessionFailed && reason == authority.DispatchUnconfirmed
 	switch e := s.Execution; {
-	case e != nil && (e.State == ExecutionDispatched || e.State == ExecutionUnconfirmed):
+	case e != nil && (e.State == ExecutionDispatched || e.State == ExecutionUnconfirmed), s.Opening(), lost:
 		stop.Dispatch = "dispatched"
 	case e != nil && (e.State == ExecutionReceipted || e.State == ExecutionMismatch):
 		stop.Dispatch = "receipted"
