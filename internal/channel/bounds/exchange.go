@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -10,9 +11,11 @@ import (
 // EndingBody to arrive, so that with a dispatch (8 s) after it the answer is there
 // inside the server's grace, and it has to be read PollPause before that is over.
 const (
-	BodyTimeout = 10 * time.Second       // to send a body
-	RestTimeout = 2 * time.Second        // for what a handler leaves: the end of a body, the end of an answer
-	EndingBody  = 250 * time.Millisecond // to send a body once the server ends
+	BodyTimeout  = 10 * time.Second       // to send a body
+	RestTimeout  = 2 * time.Second        // for what a handler leaves: the end of a body, the end of an answer
+	Piece        = 64 << 10               // bytes of a long answer that go at once
+	PieceTimeout = 30 * time.Second       // to read one
+	EndingBody   = 250 * time.Millisecond // to send a body once the server ends
 	// PollPause is longer than the pauses after which http.Server.Shutdown looks
 	// whether a connection has ended.
 	PollPause = 600 * time.Millisecond
@@ -129,10 +132,20 @@ func (x *Exchange) WriteHeader(status int) {
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// Write sends a part of the answer.
-func (x *Exchange) Write(b []byte) (int, error) {
+// Write sends a part of the answer. A long one goes in pieces, each with its own time
+// to be read, so that who reads slowly but steadily gets all of it.
+func (x *Exchange) Write(b []byte) (n int, err error) {
 	x.began = true
-	return x.ResponseWriter.Write(b)
+	for {
+		m, err := x.ResponseWriter.Write(b[:min(len(b), Piece)])
+		if n += m; err != nil || m == len(b) {
+			return n, err
+		}
+		b = b[m:]
+		if err := x.SetWriteDeadline(time.Now().Add(PieceTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return n, err
+		}
+	}
 }
 
 // Unwrap lets http.ResponseController through.

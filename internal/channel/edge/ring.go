@@ -3,6 +3,7 @@ package edge
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 )
@@ -29,7 +30,7 @@ func (r *Rings) Share(name string, open func() Source) Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	shared := r.rings[name]
-	if shared == nil {
+	if shared == nil || shared.failed() { // who still holds on to a failed one is told so
 		if r.rings == nil {
 			r.rings = map[string]*ring{}
 		}
@@ -88,6 +89,11 @@ func (r *ring) leave(wake chan struct{}) bool {
 
 // run reads what is new until the last client has left or the source fails.
 func (r *ring) run(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.fail(fmt.Errorf("edge: a stream's source panicked: %v", p))
+		}
+	}()
 	if r.source.Close != nil {
 		defer r.source.Close()
 	}
@@ -114,6 +120,12 @@ func (r *ring) run(ctx context.Context) {
 	if ctx.Err() == nil {
 		r.fail(err)
 	}
+}
+
+func (r *ring) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err != nil
 }
 
 // keep renders and appends what was read, drops the oldest over the bounds, and

@@ -132,17 +132,35 @@ func TestRingEnds(t *testing.T) {
 		}
 	}
 	<-s.closed
-	one.Close()
-	two.Close()
 	s.mu.Lock()
 	s.fail = nil
 	s.mu.Unlock()
-	three := s.follow()
+	three := s.follow() // while the former ones have not left yet
+	one.Close()
+	two.Close()
 	s.add(1)
 	upTo(t, three, 0, 2)
 	three.Close()
 	<-s.closed
 	if s.opens.Load() != 2 {
 		t.Errorf("the source was opened %d times, want twice", s.opens.Load())
+	}
+}
+
+// TestRingSurvivesAPanic: a source that panics ends its clients and nothing else.
+func TestRingSurvivesAPanic(t *testing.T) {
+	var rings edge.Rings
+	client := rings.Share("run", func() edge.Source {
+		return edge.Source{
+			Head: func(context.Context) (int64, error) { panic("no head") },
+			Next: func(context.Context, int64) ([]edge.Frame, error) { return nil, nil },
+		}
+	})
+	defer client.Close()
+	for {
+		if _, err := client.Next(t.Context(), 0); err != nil {
+			return
+		}
+		<-client.Wake
 	}
 }

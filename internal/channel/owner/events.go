@@ -10,7 +10,7 @@ import (
 // events streams the run's signed events. At each heartbeat the owner's session
 // is looked at again.
 func (o *owner) events(ctx context.Context, in *ByID) (edge.Source, error) {
-	if _, _, err := o.Gateway.Events(ctx, in.ID, 0); err != nil {
+	if _, err := o.Gateway.Head(ctx, in.ID); err != nil {
 		return edge.Source{}, err
 	}
 	session, _ := edge.SessionFrom(ctx)
@@ -23,10 +23,7 @@ func (o *owner) events(ctx context.Context, in *ByID) (edge.Source, error) {
 func (o *owner) stream(id string) edge.Source {
 	watcher := o.Gateway.Watch(id)
 	return edge.Source{
-		Head: func(ctx context.Context) (int64, error) {
-			_, head, err := o.Gateway.Events(ctx, id, 0)
-			return head, err
-		},
+		Head:  func(ctx context.Context) (int64, error) { return o.Gateway.Head(ctx, id) },
 		Next:  func(ctx context.Context, after int64) ([]edge.Frame, error) { return o.frames(ctx, id, after) },
 		Wake:  watcher.C,
 		Close: watcher.Close,

@@ -62,6 +62,7 @@ func (d *Deciding) Claim(r ClaimRequest) (*propose.Entry, *authority.Denial) {
 		Dispatch: dispatch, Lease: run.Lease{Holder: r.Holder, Until: d.now.Add(run.LeaseLife)}, FreezeEpoch: r.FreezeEpoch,
 	})
 	d.out.Freezable = true
+	d.notAfter(d.now.Add(run.DispatchLife)) // then the attempt is given up: a claim stored later could send nothing
 	d.notAfter(p.ExpiresAt)
 	d.notAfter(s.Grant(p.Bindings.GrantID).ExpiresAt)
 	if s.Proposal != nil && p.Class == propose.ClassCommit {

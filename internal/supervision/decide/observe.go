@@ -62,10 +62,17 @@ func (d *Deciding) CanObserve() *authority.Denial {
 		return unresolved()
 	case d.s.Status != run.StatusCreated && d.s.Status != run.StatusReady && d.s.Status != run.StatusRunning:
 		return notReady(d.s)
-	case d.full():
+	case d.full() && !d.awaitsVerification():
 		return atLimit()
 	}
 	return nil
+}
+
+// awaitsVerification reports whether an applied execution still has to be seen: that
+// is the end of what was begun, so it may use the reserve of events.
+func (d *Deciding) awaitsVerification() bool {
+	x := d.s.Execution
+	return x != nil && x.State == run.ExecutionReceipted && !x.Owed
 }
 
 // Plan prepares the recording of a sighting. Any change of the trusted state
@@ -105,7 +112,7 @@ func (d *Deciding) Plan(s Sighting) Plan {
 func (d *Deciding) Observe(p Plan, s Sighting, catalog []propose.Entry, seen []run.Postcondition) {
 	d.revokePermit(run.CauseState)
 	mismatch := false
-	if x := d.s.Execution; x != nil && x.State == run.ExecutionReceipted && !x.Owed {
+	if x := d.s.Execution; d.awaitsVerification() {
 		if allHold(seen) {
 			d.emit(&run.Verified{ExecutionID: x.ID, ObservationID: p.ObservationID, Postconditions: seen})
 		} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
@@ -50,5 +51,37 @@ func TestIntentThatIsStoredLate(t *testing.T) {
 			t.Errorf("execution %s, %d requests left", s.Execution.State, sent.posts)
 		}
 		h.verify(id)
+	})
+}
+
+// doubtful does not know what became of any commit, and counts what is read.
+type doubtful struct {
+	gateway.Ledger
+	loads int
+}
+
+func (l *doubtful) Load(ctx context.Context, key ledger.Key) (ledger.Subject, time.Time, error) {
+	l.loads++
+	return l.Ledger.Load(ctx, key)
+}
+
+func (l *doubtful) Commit(context.Context, ledger.Change) ledger.Result {
+	return ledger.Result{Outcome: ledger.Unknown, Cause: errors.New("the answer is lost")}
+}
+
+// TestUnknownRefusalIsNotLookedFor: there is no intent behind a refusal whose commit
+// has an unknown fate.
+func TestUnknownRefusalIsNotLookedFor(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		h := newHouse(t, e)
+		id := h.create(run.TargetLocal)
+		p := h.allow(id, "merchant.catalog")
+		l := &doubtful{Ledger: h.config.Ledger}
+		g := h.another(func(c *gateway.Config) { c.Ledger = l })
+		r := request(id, p)
+		r.Token = ""
+		if _, err := g.Operate(t.Context(), r); !errors.Is(err, gateway.ErrUnknown) || l.loads != 1 {
+			t.Errorf("%v after %d reads of the run, want one", err, l.loads)
+		}
 	})
 }

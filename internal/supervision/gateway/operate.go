@@ -85,9 +85,9 @@ func (g *Gateway) carry(ctx context.Context, c *claim) error {
 		return g.refuse(ctx, c, denial)
 	}
 	if errors.Is(err, ErrUnknown) {
-		// The intent may be stored, now or a little later. Nothing was sent, and
+		// An intent may be stored, now or a little later. Nothing was sent, and
 		// nothing will be.
-		if !g.abandon(ctx, c) {
+		if c.executionID != "" && !g.abandon(ctx, c) {
 			go g.abandonLater(context.WithoutCancel(ctx), c)
 		}
 		return err
@@ -101,8 +101,10 @@ func (g *Gateway) carry(ctx context.Context, c *claim) error {
 
 // abandon voids an intent of unknown fate and reports whether it was there.
 func (g *Gateway) abandon(ctx context.Context, c *claim) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
 	found := false
-	err := g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
+	err := g.decide(ctx, c.RunID, func(a *attempt) error {
 		x := a.State().Execution
 		if found = x != nil && x.ID == c.executionID; !found || x.State != run.ExecutionDispatched {
 			return nil
@@ -132,7 +134,8 @@ func (g *Gateway) abandonLater(ctx context.Context, c *claim) {
 	}
 }
 
-// abandonFor is longer than an engine lets a commit take.
+// abandonFor is longer than a claim may wait for its commit ([run.DispatchLife]) and
+// an engine lets that take.
 const abandonFor = 15 * time.Second
 
 func goodKey(key string) bool {

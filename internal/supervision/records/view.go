@@ -153,6 +153,15 @@ func (r *Reader) Capabilities(ctx context.Context, id string) (*Capabilities, er
 	return &Capabilities{c.State, instruction, c.State.Position(), seen.Catalog}, nil
 }
 
+// Head returns the highest sequence of a run.
+func (r *Reader) Head(ctx context.Context, id string) (int64, error) {
+	subject, _, err := r.ledger.Load(ctx, r.Key(id))
+	if err != nil {
+		return 0, notFound(err)
+	}
+	return subject.Sequence, nil
+}
+
 // Events returns up to a thousand events after a sequence; the highest sequence
 // of the run comes with them.
 func (r *Reader) Events(ctx context.Context, id string, after int64) ([]evidence.Event, int64, error) {

@@ -903,6 +903,31 @@ func TestReserve(t *testing.T) {
 	}
 }
 
+// TestVerificationInTheReserve: what was applied can be seen to hold, also when only
+// the reserve of events is left; a further observation cannot be had.
+func TestVerificationInTheReserve(t *testing.T) {
+	w := before(run.TargetHosted, "submit")(t)
+	w.claim(w.permit("submit"))
+	w.receive(run.ResultApplied)
+	for _, c := range []struct {
+		state func() *run.State
+		want  string
+	}{
+		{func() *run.State { return w.read() }, ""},
+		{func() *run.State { w.observe(); return w.read() }, authority.TurnLimit},
+	} {
+		s := c.state()
+		s.Events = 4950
+		got := ""
+		if denial := decide.Begin(s, w.now, w.fresh(), true, decide.Doors{}).CanObserve(); denial != nil {
+			got = denial.Reason
+		}
+		if got != c.want {
+			t.Errorf("execution %s: %q, want %q", s.Execution.State, got, c.want)
+		}
+	}
+}
+
 // TestSessions of the consumer: each ends the former, none outlives the grant.
 func TestSessions(t *testing.T) {
 	w := begun(t, run.TargetLocal)

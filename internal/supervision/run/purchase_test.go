@@ -88,10 +88,10 @@ func TestOneCycleHasItsCommits(t *testing.T) {
 		count(true, expiry)
 		if target == run.TargetLocal {
 			w.carry(p)
-			count(true, expiry)
+			count(true, w.now.Add(8*time.Second))
 		} else {
 			w.claim(p)
-			count(true, expiry)
+			count(true, w.now.Add(8*time.Second))
 			w.receive(run.ResultApplied)
 			count(false, 0)
 		}
@@ -117,7 +117,8 @@ func TestClaimIsBoundedByEveryExpiry(t *testing.T) {
 		change func(*run.State)
 		want   evidence.Time
 	}{
-		{"permit", func(*run.State) {}, p.ExpiresAt},
+		{"attempt", func(*run.State) {}, w.now.Add(8 * time.Second)},
+		{"permit", func(s *run.State) { s.Permit.ExpiresAt = w.now.Add(6 * time.Second) }, w.now.Add(6 * time.Second)},
 		{"grant", func(s *run.State) { s.Grants[0].ExpiresAt = w.now.Add(5 * time.Second) }, w.now.Add(5 * time.Second)},
 		{"proposal", func(s *run.State) { s.Proposal.ExpiresAt = w.now.Add(7 * time.Second) }, w.now.Add(7 * time.Second)},
 	} {
