@@ -83,6 +83,7 @@ type Exchange struct {
 	all      *Exchanges
 	began    bool
 	arriving bool // the body has not arrived whole; under all.mu
+	own      bool // the handler sets the deadlines of what it writes; under all.mu
 }
 
 // Began reports whether the answer has begun. It is for the handler's goroutine.
@@ -120,6 +121,23 @@ func (x *Exchange) SetReadDeadline(d time.Time) error {
 func (x *Exchange) SetWriteDeadline(d time.Time) error {
 	x.all.mu.Lock()
 	defer x.all.mu.Unlock()
+	x.own = true
+	return x.limit(d)
+}
+
+// renew gives the next piece of a long answer its time, unless the handler sees to
+// that itself.
+func (x *Exchange) renew() error {
+	x.all.mu.Lock()
+	defer x.all.mu.Unlock()
+	if x.own {
+		return nil
+	}
+	return x.limit(time.Now().Add(PieceTimeout))
+}
+
+// limit sets a deadline that is no later than the end of the server. all.mu is held.
+func (x *Exchange) limit(d time.Time) error {
 	if until := x.all.until; !until.IsZero() && (d.IsZero() || d.After(until)) {
 		d = until
 	}
@@ -133,7 +151,8 @@ func (x *Exchange) WriteHeader(status int) {
 }
 
 // Write sends a part of the answer. A long one goes in pieces, each with its own time
-// to be read, so that who reads slowly but steadily gets all of it.
+// to be read, so that who reads slowly but steadily gets all of it. A stream sets its
+// own deadlines.
 func (x *Exchange) Write(b []byte) (n int, err error) {
 	x.began = true
 	for {
@@ -142,7 +161,7 @@ func (x *Exchange) Write(b []byte) (n int, err error) {
 			return n, err
 		}
 		b = b[m:]
-		if err := x.SetWriteDeadline(time.Now().Add(PieceTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := x.renew(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return n, err
 		}
 	}

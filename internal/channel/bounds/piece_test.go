@@ -44,6 +44,15 @@ func TestLongAnswers(t *testing.T) {
 			t.Errorf("deadline %v", d.Sub(before))
 		}
 	}
+	*out = slow{}
+	own := time.Now().Add(time.Millisecond)
+	stream := all.Enter(out, false)
+	if err := stream.SetWriteDeadline(own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Write(make([]byte, 3*bounds.Piece)); err != nil || len(out.deadlines) != 1 || out.deadlines[0] != own {
+		t.Errorf("a stream's own deadline: %v, %v", err, out.deadlines)
+	}
 	end := time.Now().Add(time.Second)
 	all.End(end)
 	*out = slow{}
