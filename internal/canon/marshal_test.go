@@ -43,7 +43,7 @@ type everything struct {
 	embedded
 	Untagged  bool
 	Ignored   chan int                      `json:"-"`
-	hidden    string                        //nolint: an unexported field is no member
+	hidden    string                        // an unexported field is no member
 	Text      string                        `json:"text"`
 	Int       int                           `json:"int"`
 	Small     int8                          `json:"small"`

@@ -106,13 +106,12 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 	if err != nil {
 		return err
 	}
-	asked := time.Now()
 	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
 		return err
 	}
 	start := time.Now()
 	g.Fault("before-send")
-	body, status, readErr := g.read(ctx, c.state, request, asked.Add(c.window))
+	body, status, readErr := g.read(ctx, c.state, request, c.notAfter)
 	g.Fault("after-send")
 	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
@@ -137,16 +136,13 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 	if err != nil {
 		return err
 	}
-	// The ledger says how much of the window is left at a moment after this one, so
-	// counted from here it never ends late, wherever the process is stopped.
-	asked := time.Now()
 	if withheld, err := g.withhold(ctx, c); withheld || err != nil {
 		return err
 	}
 	start := time.Now()
 	g.Fault("before-send")
 	permit := g.permitFor(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
-	got := g.send(ctx, c.state, permit, request, asked.Add(c.window))
+	got := g.send(ctx, c.state, permit, request, c.notAfter)
 	g.Fault("before-receipt")
 	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
@@ -202,8 +198,12 @@ func hostedOutcome(a answer) decide.Outcome {
 }
 
 // withhold tests the authority once more just before bytes leave (H-044). When it
-// has lapsed, or cannot be tested, the intent is voided and nothing is sent.
+// has lapsed, or cannot be tested, the intent is voided and nothing is sent. Else
+// c.notAfter is when it is too late for them to begin.
 func (g *Gateway) withhold(ctx context.Context, c *claim) (bool, error) {
+	// The ledger says how much of the window is left at a moment after this one, so
+	// counted from here it never ends late, wherever the process is stopped.
+	asked := time.Now()
 	a, err := g.begin(ctx, c.RunID)
 	if err != nil {
 		g.Log.Warn("a dispatch cannot be rechecked", "run", c.RunID, "execution", c.executionID, "error", err)
@@ -216,15 +216,19 @@ func (g *Gateway) withhold(ctx context.Context, c *claim) (bool, error) {
 	if reason := g.lapsed(a, c); reason != "" {
 		return true, g.void(ctx, c, "recheck", reason)
 	}
-	if now, err := g.now(ctx); c.state.Execution.Dispatch != nil && (err != nil || a.Now().Sub(now) > run.ClockSkew) {
-		// The clock was set back behind the chain. A store goes by the real time and
-		// would refuse the permit as one of the future.
-		g.Log.Warn("a dispatch is given up: the clock is behind the run's newest event", "run", c.RunID, "execution", c.executionID, "behind", a.Now().Sub(now), "error", err)
-		return true, g.void(ctx, c, "clock", authority.ExecutionNotApplied)
+	if c.state.Execution.Dispatch != nil {
+		// The clock may have been set back behind the chain. A store goes by the real
+		// time and would refuse the permit as one of the future.
+		if now, err := g.now(ctx); err != nil || a.Now().Sub(now) > run.ClockSkew {
+			g.Log.Warn("a dispatch is given up: the clock is behind the run's newest event", "run", c.RunID, "execution", c.executionID, "behind", a.Now().Sub(now), "error", err)
+			return true, g.void(ctx, c, "clock", authority.ExecutionNotApplied)
+		}
 	}
-	if c.window = g.sendWindow() - a.Now().Sub(c.claimedAt); c.window <= 0 {
+	window := g.sendWindow() - a.Now().Sub(c.claimedAt)
+	if window <= 0 {
 		return true, g.void(ctx, c, late, authority.ExecutionNotApplied)
 	}
+	c.notAfter = asked.Add(window)
 	return false, nil
 }
 
@@ -257,11 +261,19 @@ func (g *Gateway) lapsed(a *attempt, c *claim) string {
 func (g *Gateway) void(ctx context.Context, c *claim, cause, reason string) error {
 	return g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
-		if x := a.State().Execution; x == nil || x.ID != c.executionID || x.State != run.ExecutionDispatched {
-			return nil
-		}
-		return denied(a.Void(c.executionID, cause, reason))
+		_, err := c.void(a, cause, reason)
+		return err
 	})
+}
+
+// void decides that the intent was given up, if it is still out, and reports whether
+// the run knows it.
+func (c *claim) void(a *attempt, cause, reason string) (found bool, err error) {
+	x := a.State().Execution
+	if found = x != nil && x.ID == c.executionID; !found || x.State != run.ExecutionDispatched {
+		return found, nil
+	}
+	return found, denied(a.Void(c.executionID, cause, reason))
 }
 
 // recordOutcome stores what became of an execution. An effect may stand behind

@@ -104,12 +104,9 @@ func (g *Gateway) abandon(ctx context.Context, c *claim) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	found := false
-	err := g.decide(ctx, c.RunID, func(a *attempt) error {
-		x := a.State().Execution
-		if found = x != nil && x.ID == c.executionID; !found || x.State != run.ExecutionDispatched {
-			return nil
-		}
-		return denied(a.Void(c.executionID, "recheck", authority.ExecutionNotApplied))
+	err := g.decide(ctx, c.RunID, func(a *attempt) (err error) {
+		found, err = c.void(a, "recheck", authority.ExecutionNotApplied)
+		return err
 	})
 	if err != nil {
 		g.Log.Warn("an intent of unknown fate could not be voided", "run", c.RunID, "error", err)
@@ -164,7 +161,7 @@ type claim struct {
 	entry       *propose.Entry
 	permit      run.Permit
 	claimedAt   evidence.Time
-	window      time.Duration    // what is left to begin sending
+	notAfter    time.Time        // when it is too late to begin sending
 	end         evidence.Time    // of the authority that the dispatch rests on
 	state       *run.State       // as stored with the intent
 	events      []evidence.Event // that this attempt has stored, from the claim on
