@@ -70,6 +70,7 @@ type Service interface {
 	NewLocal() []byte
 	SeeLocal(state []byte, view *string) (decide.Sighting, error)
 	Execute(state []byte, p service.Promise, newID func() string) (service.Effect, error)
+	PriceChange(state []byte) ([]byte, error)
 }
 
 // Hosted is a service that can also act at a hosted store.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"countersign/internal/canon"
+	"countersign/internal/money"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/service"
 )
@@ -33,6 +34,27 @@ func (Adapter) SeeLocal(state []byte, view *string) (decide.Sighting, error) {
 		return decide.Sighting{}, err
 	}
 	return s.sighting(view), nil
+}
+
+// priceStep is by how much a price change raises every product.
+const priceStep money.Cents = 100
+
+// PriceChange is the shop raising its prices by one dollar each. What was prepared
+// at the old ones is gone: any price change voids it (G-07).
+func (Adapter) PriceChange(state []byte) ([]byte, error) {
+	var s State
+	if err := canon.Unmarshal(state, &s); err != nil {
+		return nil, err
+	}
+	for i := range s.Products {
+		raised, ok := s.Products[i].PriceCents.Add(priceStep)
+		if !ok {
+			return nil, fmt.Errorf("merchant: the price of products[%d] is as high as an amount can be", i)
+		}
+		s.Products[i].PriceCents = raised
+	}
+	s.Checkout = nil
+	return canon.MustMarshal(&s), nil
 }
 
 // Execute runs one operation on the local merchant. newID names what it

@@ -330,6 +330,42 @@ func TestLocalRefusals(t *testing.T) {
 	}
 }
 
+// G-07: after a price change nothing that was prepared before can be submitted, and
+// what is prepared again costs the new price.
+func TestPriceChange(t *testing.T) {
+	s := fixture()
+	s.Cart = Cart{2, []Line{{"fieldwork-keyboard", 1}}}
+	s.Checkout = &Checkout{ID: "c", CartVersion: 2, AddressRef: "addr_home", TotalCents: 13700}
+	before := canon.MustMarshal(s)
+	after, err := adapter.PriceChange(before)
+	must(t, err)
+	old, err := adapter.SeeLocal(before, nil)
+	must(t, err)
+	seen, err := adapter.SeeLocal(after, nil)
+	must(t, err)
+	if old.Offer == nil || seen.Offer != nil {
+		t.Errorf("the offer before is %v and after %v, want one and none", old.Offer, seen.Offer)
+	}
+	submit := service.Promise{Operation: opSubmit, Args: canon.MustMarshal(submitArgs{"c", 2, 13700, "USD", "addr_home"})}
+	if effect, err := adapter.Execute(after, submit, func() string { return "id" }); err != nil || effect.Refused == "" {
+		t.Errorf("the old price: %+v, %v", effect, err)
+	}
+	again, err := adapter.Execute(after, service.Promise{Operation: opCheckout, Args: canon.MustMarshal(checkoutArgs{2, "addr_home"})}, func() string { return "id" })
+	must(t, err)
+	seen, err = adapter.SeeLocal(again.State, nil)
+	must(t, err)
+	if seen.Offer == nil || seen.Offer.AmountCents != 13800 {
+		t.Errorf("the new offer is %+v, want 13800 cents", seen.Offer)
+	}
+	s.Products[0].PriceCents = money.Max
+	if state, err := adapter.PriceChange(canon.MustMarshal(s)); err == nil {
+		t.Errorf("a price over the largest amount: %s", state)
+	}
+	if state, err := adapter.PriceChange([]byte("{}}")); err == nil {
+		t.Errorf("a state that is none: %s", state)
+	}
+}
+
 // Postconditions hold against what was seen, not against what was promised.
 func TestHolds(t *testing.T) {
 	s := fixture()
