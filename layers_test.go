@@ -34,7 +34,7 @@ const maxLines = 2000
 var rings = [][]string{
 	{"internal/canon", "internal/money", "internal/pubkey", "api", "internal/client"},
 	{"evidence", "dispatch", "internal/scripted"},
-	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/decide"},
+	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement",
 		"internal/keys",
@@ -52,11 +52,13 @@ var rings = [][]string{
 
 // withinRing lists the imports between packages of one ring, with the reason.
 var withinRing = map[string][]string{
-	"internal/pubkey":                  {"internal/canon"},                                                                         // keys are strict base64url
-	"internal/supervision/propose":     {"internal/authority"},                                                                     // an entry has facts and digests
-	"internal/supervision/stopcontext": {"internal/authority"},                                                                     // the table is by reason
-	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext"}, // what a run's state and events hold
-	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run"},
+	"internal/pubkey":                  {"internal/canon"},                                                                          // keys are strict base64url
+	"internal/supervision/propose":     {"internal/authority"},                                                                      // an entry has facts and digests
+	"internal/supervision/stopcontext": {"internal/authority"},                                                                      // the table is by reason
+	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext"},  // what a run's state and events hold
+	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},          // what is checked, and against what
+	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
+	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/channel/edge":            {"internal/channel/bounds"},                           // every request is an exchange
 	"internal/channel/owner":           {"internal/channel/edge", "internal/channel/wire"},    // the one error table; the JSON forms that both show
@@ -75,7 +77,8 @@ var support = []string{
 // pure packages decide. They get time, identifiers and state as arguments.
 var pure = []string{
 	"internal/canon", "internal/money", "internal/pubkey", "evidence", "internal/authority",
-	"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/decide",
+	"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy",
+	"internal/supervision/chain", "internal/supervision/decide",
 }
 
 // impure is what a pure package does not import, subpackages included.

@@ -12,7 +12,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/sqlite"
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/chain"
 )
 
 // audited is what a ledger holds after its process was killed.
@@ -84,7 +84,7 @@ func (a *auditing) problem(format string, args ...any) {
 func (a *auditing) chain(ctx context.Context, id string, permits []string) {
 	var file bytes.Buffer
 	exportErr := a.plane.Export(ctx, id, &file)
-	var machine run.Replay
+	var machine chain.Replay
 	claimed, verified := map[string]string{}, map[string]bool{} // permit to execution; executions
 	var twice []string
 	report, verifyErr := evidence.Verify(&file, evidence.Keys{{Public: a.plane.keys.Evidence().Public()}}, evidence.Options{Workers: 1, Each: func(e evidence.Event) error {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"countersign/internal/supervision/policy"
+
 	"cel.dev/cel-go/cel"
 	"github.com/cedar-policy/cedar-go"
 	"github.com/open-policy-agent/opa/v1/rego"
-
-	"countersign/internal/supervision/run"
 )
 
 // side is one way to decide the rule: from the Go values to a reason, "" for a
@@ -21,7 +21,7 @@ type side struct {
 
 // ours also digests effect and action, which no peer is asked to do.
 func ours(m *material) (string, error) {
-	return run.Check(m.state, m.catalog, m.report, m.now).Reason, nil
+	return policy.Check(m.state, m.catalog, m.report, m.now).Reason, nil
 }
 
 // celRule stops at the first failure, as a hand-written rule would.

@@ -13,6 +13,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/money"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
@@ -90,7 +91,7 @@ var questions = []asked{
 	{"selection", "INVALID_SELECTION", func(m *material) { m.report.SelectedCandidateID = "another" }},
 	{"evidence", "MISSING_EVIDENCE", func(m *material) { m.report.Justification.EvidenceRefs = []string{m.state.ID} }},
 	{"state", "STALE_STATE", func(m *material) {
-		m.now = m.state.Observation.CapturedAt.Add(run.MaxObservationAge + time.Millisecond)
+		m.now = m.state.Observation.CapturedAt.Add(policy.MaxObservationAge + time.Millisecond)
 	}},
 	{"target", "STALE_TARGET", func(m *material) { m.action().TargetRef = "tgt_foreign" }},
 	{"operation", "FORBIDDEN_OPERATION", func(m *material) { m.state.Grants[0].Operations = []string{"merchant.catalog"} }},

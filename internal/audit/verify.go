@@ -6,6 +6,7 @@ import (
 
 	"countersign/dispatch"
 	"countersign/evidence"
+	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/run"
 )
 
@@ -26,7 +27,7 @@ type Options struct {
 // Verify verifies one export. Like [evidence.Verify] it returns an error only
 // when there is nothing to report on.
 func Verify(r io.Reader, o Options) (*Report, error) {
-	var machine run.Replay
+	var machine chain.Replay
 	receipts := newReceipts(o.StoreKeys)
 	var batch *evidence.Batch
 	if o.Batch {
@@ -53,7 +54,7 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 }
 
 // lawfulness is what the replay found.
-func lawfulness(machine *run.Replay, s evidence.Subject) Lawfulness {
+func lawfulness(machine *chain.Replay, s evidence.Subject) Lawfulness {
 	if !machine.Known() {
 		return Lawfulness{
 			Unlawful: []run.Unlawful{},

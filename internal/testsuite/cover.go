@@ -25,6 +25,8 @@ var covered = []string{
 	"countersign/internal/supervision/propose",
 	"countersign/internal/supervision/stopcontext",
 	"countersign/internal/supervision/run",
+	"countersign/internal/supervision/policy",
+	"countersign/internal/supervision/chain",
 	"countersign/internal/supervision/decide",
 }
 

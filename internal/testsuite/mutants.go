@@ -21,6 +21,8 @@ var mutated = []struct {
 	{"internal/supervision/propose", []string{"internal/supervision/propose", "internal/supervision/run"}},
 	{"internal/supervision/stopcontext", []string{"internal/supervision/run"}},
 	{"internal/supervision/run", []string{"internal/supervision/run", "internal/audit"}},
+	{"internal/supervision/policy", []string{"internal/supervision/run"}},
+	{"internal/supervision/chain", []string{"internal/supervision/run", "internal/audit"}},
 	{"internal/supervision/decide", []string{"internal/supervision/run"}},
 }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"encoding/json"
+	"slices"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -25,6 +26,7 @@ type CreateRequest struct {
 	Currency    string
 	StoreOrigin *string
 	StoreKeys   []string
+	Binding     *run.Binding // nil: none
 }
 
 // Create emits run.created and its one bounded grant.
@@ -36,10 +38,11 @@ func (d *Deciding) Create(r CreateRequest) {
 		Instruction: instruction,
 		Terms:       r.Terms, TermsDigest: authority.Digest(authority.DomainTerms, r.Terms), GoalDigest: run.GoalDigest(instruction, r.Terms),
 		Workflow: r.Workflow, BudgetCents: r.Budget.Limit, Currency: r.Currency,
-		StoreOrigin: r.StoreOrigin, StoreKeys: append([]string{}, r.StoreKeys...),
+		StoreOrigin: r.StoreOrigin, StoreKeys: append([]string{}, r.StoreKeys...), Binding: r.Binding,
 	})
+	operations := slices.DeleteFunc(slices.Clone(r.Operations), func(operation string) bool { return !r.Binding.Allows(operation) })
 	d.emit(&run.Granted{Grant: authority.Grant{
-		ID: d.fresh.ID(), Kind: "bounded", Operations: r.Operations, Constraints: r.Constraints, Currency: r.Currency,
+		ID: d.fresh.ID(), Kind: "bounded", Operations: operations, Constraints: r.Constraints, Currency: r.Currency,
 		MaxTotalCents: r.Budget.Limit, MaxUses: r.MaxUses, ExpiresAt: d.now.Add(authority.MaxGrantMinutes * 60e9),
 	}, CreatedBy: "owner"})
 }

@@ -3,6 +3,7 @@ package decide
 import (
 	"countersign/internal/authority"
 	"countersign/internal/money"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/stopcontext"
@@ -126,7 +127,7 @@ func (d *Deciding) recheck(p *run.Permit, entry *propose.Entry) *authority.Denia
 		return &authority.Denial{Reason: authority.GrantExhausted, Detail: "The grant allows no further use of this operation."}
 	case p.Class == propose.ClassCommit && (s.Proposal == nil || b.TransactionProposalID == nil || s.Proposal.ID != *b.TransactionProposalID || !s.Proposal.Live(d.now)):
 		return stale()
-	case !s.Budget.Fits(entry.Amount()) || !run.GrantFits(g, s.Budget, entry.Amount()):
+	case !s.Budget.Fits(entry.Amount()) || !policy.GrantFits(g, s.Budget, entry.Amount()):
 		return &authority.Denial{Reason: authority.BudgetExceeded, Detail: "The amount does not fit what is left of the budget."}
 	}
 	return nil

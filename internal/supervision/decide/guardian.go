@@ -5,6 +5,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
@@ -21,7 +22,7 @@ type Matter struct {
 	Position    string // in the workflow
 	Observation *run.Observed
 	Report      *propose.Report
-	Review      run.Review // its findings, all passed
+	Review      policy.Review // its findings, all passed
 
 	// Text reads a free text that a commitment stands for: the instruction, or the
 	// observation's view. The view is content of the service: untrusted, never
@@ -30,7 +31,7 @@ type Matter struct {
 }
 
 // Matter returns what a guardian judges after a report was reviewed.
-func (d *Deciding) Matter(r *propose.Report, review run.Review, seen *run.Observed, text func(evidence.Commitment) (string, error)) Matter {
+func (d *Deciding) Matter(r *propose.Report, review policy.Review, seen *run.Observed, text func(evidence.Commitment) (string, error)) Matter {
 	s := d.s
 	return Matter{
 		Service: s.Config.Service, Instruction: s.Instruction, Terms: s.Terms, Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(),

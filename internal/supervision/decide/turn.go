@@ -2,6 +2,7 @@ package decide
 
 import (
 	"countersign/internal/authority"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/stopcontext"
@@ -9,25 +10,25 @@ import (
 
 // Propose takes a well-formed report in and applies the hard checks. A denial
 // means that the run takes no report now.
-func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (run.Review, *authority.Denial) {
+func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (policy.Review, *authority.Denial) {
 	s := d.s
 	switch {
 	case s.Unresolved():
-		return run.Review{}, unresolved()
+		return policy.Review{}, unresolved()
 	case s.Status != run.StatusReady && !d.doors.Ready:
-		return run.Review{}, notReady(s)
+		return policy.Review{}, notReady(s)
 	case s.Permit != nil && !d.doors.Outstanding:
-		return run.Review{}, &authority.Denial{Reason: authority.PermitOutstanding, Detail: "A permit is live; use it, or wait until it expires."}
+		return policy.Review{}, &authority.Denial{Reason: authority.PermitOutstanding, Detail: "A permit is live; use it, or wait until it expires."}
 	}
 	if s.Turns >= run.MaxTurns || d.full() {
 		d.pause(authority.TurnLimit, stopcontext.SourceRuntime)
-		return run.Review{}, atLimit()
+		return policy.Review{}, atLimit()
 	}
 	turnID := d.fresh.ID()
 	reported := propose.NewReported(r, d.text)
 	d.emit(&run.Proposed{TurnID: turnID, Report: reported, ReportDigest: authority.Digest(authority.DomainReport, reported)})
-	review := run.Check(s, catalog, r, d.now, d.doors.Checks...)
-	checked := run.NewChecked(s, turnID, review)
+	review := policy.Check(s, catalog, r, d.now, d.doors.Checks...)
+	checked := policy.NewChecked(s, turnID, review)
 	d.emit(&checked)
 	if review.Reason != "" {
 		d.stopAfter(review.Reason, stopcontext.SourceHardPolicy)
@@ -38,7 +39,7 @@ func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (run.Revi
 // Judge takes the guardian's verdict on the report that passed every hard check
 // and, for an ALLOW, issues the one permit. It returns that permit or nil. What
 // is no verdict counts as a PAUSE for a malformed answer.
-func (d *Deciding) Judge(review run.Review, v Verdict) *run.Permit {
+func (d *Deciding) Judge(review policy.Review, v Verdict) *run.Permit {
 	if !run.LawfulVerdict(v.Decision, v.ReasonCode) {
 		v.Decision, v.ReasonCode, v.Provenance = run.Pause, authority.GuardianMalformed, run.ByRuntime
 	}
@@ -72,7 +73,7 @@ func (d *Deciding) stopAfter(reason, source string) {
 	}
 }
 
-func (d *Deciding) issue(review run.Review) *run.Permit {
+func (d *Deciding) issue(review policy.Review) *run.Permit {
 	s, entry, grant := d.s, review.Entry, review.Grant
 	if entry == nil || grant == nil {
 		return nil // only behind an open door; the machine has refused policy.checked

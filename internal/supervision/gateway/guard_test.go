@@ -14,6 +14,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/identity"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/run"
@@ -234,7 +235,7 @@ func TestEachGuard(t *testing.T) {
 // breaks reports whether the replay of the chain finds a rule broken.
 func (h *house) breaks(id, rule string) bool {
 	h.t.Helper()
-	var replayed run.Replay
+	var replayed chain.Replay
 	for _, e := range h.events(id) {
 		replayed.Apply(e)
 	}

@@ -17,6 +17,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
@@ -256,7 +257,7 @@ func (h *house) verify(id string) {
 	if !report.Verified {
 		h.t.Errorf("evidence does not verify: %+v", report)
 	}
-	var replayed run.Replay
+	var replayed chain.Replay
 	for _, e := range h.events(id) {
 		replayed.Apply(e)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"countersign/internal/authority"
@@ -155,6 +156,7 @@ func (g *Gateway) record(a *attempt, svc Service, sighting decide.Sighting) erro
 	if err != nil {
 		return err
 	}
+	catalog = slices.DeleteFunc(catalog, func(e propose.Entry) bool { return !s.Binding.Allows(e.OperationID) })
 	for i := range catalog {
 		catalog[i].TargetRef = g.targetRef(s.ID, plan, &catalog[i])
 	}

@@ -13,6 +13,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/stopcontext"
@@ -26,8 +27,8 @@ type reviewed struct {
 	now     evidence.Time
 }
 
-func (x *reviewed) check(doors ...int64) run.Review {
-	return run.Check(x.s, x.catalog, x.r, x.now, doors...)
+func (x *reviewed) check(doors ...int64) policy.Review {
+	return policy.Check(x.s, x.catalog, x.r, x.now, doors...)
 }
 
 func (x *reviewed) entry(id string) *propose.Entry { return propose.EntryByID(x.catalog, id) }
@@ -50,7 +51,7 @@ func about(t *testing.T, id string) func() *reviewed {
 }
 
 // failures lists the failed checks with their codes.
-func failures(r run.Review) map[int64]string {
+func failures(r policy.Review) map[int64]string {
 	failed := map[int64]string{}
 	for _, f := range r.Findings {
 		if f.Result == run.CheckFailed {
@@ -165,7 +166,7 @@ func TestSkipped(t *testing.T) {
 		if !slices.Equal(skipped, c.want) {
 			t.Errorf("check %d failed: skipped %v, want %v", c.number, skipped, c.want)
 		}
-		written := run.NewChecked(x.s, "turn", r)
+		written := policy.NewChecked(x.s, "turn", r)
 		if hasDigest := written.EffectDigest != nil && written.ActionDigest != nil; hasDigest != (c.number == 6) {
 			t.Errorf("check %d failed: digests %v, %v", c.number, written.EffectDigest, written.ActionDigest)
 		}
@@ -433,8 +434,12 @@ func TestReportedKeepsTheChecks(t *testing.T) {
 		texts[s] = true
 		return evidence.NewText([evidence.SaltSize]byte{1}, s).Commit()
 	})
-	if !reflect.DeepEqual(run.ClaimOfReported(&reported), run.ClaimOf(r)) {
-		t.Errorf("claim %+v, want %+v", run.ClaimOfReported(&reported), run.ClaimOf(r))
+	for name, alter := range map[string]func(*reviewed){"as it is": func(*reviewed) {}, "stale": func(x *reviewed) { x.s.StateRevision++ }, "elsewhere": func(x *reviewed) { x.catalog = nil }} {
+		x := about(t, "submit")()
+		alter(x)
+		if got, want := policy.Reported(x.s, x.catalog, &reported, x.now), policy.Check(x.s, x.catalog, r, x.now); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: found %+v, want %+v", name, got, want)
+		}
 	}
 	raw := string(canon.MustMarshal(reported))
 	for _, prose := range []string{r.GoalRestatement, r.Candidates[0].Purpose, "another way", "not needed", r.Justification.Summary, "none"} {

@@ -2,13 +2,12 @@
 //
 // A run is a chain of events. Its [State] is what folding those events gives, and
 // nothing else: every decision (package decide) emits events, and every event is
-// folded by the same code that later replays a chain for an auditor ([Replay]). An
+// folded by the same code that later replays a chain for an auditor (package chain). An
 // event that the machine calls unlawful can therefore neither be decided nor pass
 // verification.
 //
-//   - [Check] applies hard checks 2 to 11 to a report and collects every finding.
-//   - [Fold] applies the events of a decision to its state.
-//   - [Replay] folds a finished chain and names every unlawful transition.
+// [Fold] applies events to a state and names every rule that they break. Package policy
+// has the hard checks of a report, package decide makes the events.
 //
 // There is no clock, no randomness and no I/O here.
 package run

@@ -374,6 +374,15 @@ func byType(makers ...func() Event) map[string]func() Event {
 	return m
 }
 
+// NewEvent makes the empty data of a type of event, or nil when this machine writes
+// no such event.
+func NewEvent(eventType string) Event {
+	if make := bodies[eventType]; make != nil {
+		return make()
+	}
+	return nil
+}
+
 // EventTypes lists every type of event that this machine writes.
 func EventTypes() []string {
 	var types []string

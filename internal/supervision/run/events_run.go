@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"slices"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -24,6 +25,7 @@ type Created struct {
 	Currency    string              `json:"currency"`
 	StoreOrigin *string             `json:"storeOrigin"`
 	StoreKeys   []string            `json:"storeKeys"` // the store's receipt keys as pinned at creation
+	Binding     *Binding            `json:"guardianBinding"`
 }
 
 func (Created) EventType() string { return "run.created" }
@@ -33,11 +35,12 @@ func (e Created) apply(f *fold) {
 	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
 	f.must(e.GoalDigest == GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
 	f.must(e.Config.known(), "config", "the configuration has a value that this machine does not know")
+	f.must(e.Binding == nil || e.Binding.Covers(e.Config, e.BudgetCents), "binding", "the run is not what its guardian policy was published for")
 	hosted := e.Config.Target == TargetHosted
 	f.must(hosted == (e.StoreOrigin != nil) && hosted == (len(e.StoreKeys) > 0), "store-pinned", "a hosted run pins a store and its key, a local run none")
 	*f.s = State{
 		Machine: Machine, ID: e.Subject.ID, Config: e.Config, Instruction: e.Instruction, Terms: e.Terms, TermsDigest: e.TermsDigest, GoalDigest: e.GoalDigest,
-		Workflow: e.Workflow, Currency: e.Currency, StoreOrigin: e.StoreOrigin, StoreKeys: e.StoreKeys, CreatedAt: f.now,
+		Workflow: e.Workflow, Currency: e.Currency, StoreOrigin: e.StoreOrigin, StoreKeys: e.StoreKeys, Binding: e.Binding, CreatedAt: f.now,
 		Status: StatusCreated, Stage: "idle", Budget: authority.Budget{Limit: e.BudgetCents}, DocumentEpoch: 1, Used: map[string]authority.Usage{},
 	}
 }
@@ -75,6 +78,7 @@ func (e Granted) apply(f *fold) {
 	f.must(e.Grant.MaxTotalCents <= f.s.Budget.Limit, "grant-total", "a grant allows more than the budget")
 	f.must(f.s.Grant(e.Grant.ID) == nil, "grant-twice", "a grant is created once")
 	f.must(e.Grant.Currency == f.s.Currency, "currency", "the grant is in another currency than the budget")
+	f.must(!slices.ContainsFunc(e.Grant.Operations, func(operation string) bool { return !f.s.Binding.Allows(operation) }), "binding-operation", "the grant covers an operation that the guardian policy does not select")
 	f.s.Grants = append(f.s.Grants, e.Grant)
 }
 
@@ -165,6 +169,8 @@ func (e Observed) apply(f *fold) {
 	f.must(e.DocumentEpoch == f.s.DocumentEpoch, "document-epoch", "the observation is of another document")
 	foreign := propose.FindEntry(e.Catalog, func(entry *propose.Entry) bool { return entry.Currency != nil && *entry.Currency != f.s.Currency })
 	f.must(foreign == nil, "currency", "an entry is in another currency than the budget")
+	unselected := propose.FindEntry(e.Catalog, func(entry *propose.Entry) bool { return !f.s.Binding.Allows(entry.OperationID) })
+	f.must(unselected == nil, "binding-operation", "the catalog has an operation that the guardian policy does not select")
 	revision := f.s.StateRevision
 	if e.StateDigest != f.s.StateDigest {
 		revision++

@@ -30,6 +30,21 @@ func (e Proposed) apply(f *fold) {
 	f.s.Stage = "checking"
 }
 
+// Results of one check.
+const (
+	CheckPassed  = "passed"
+	CheckFailed  = "failed"
+	CheckSkipped = "skipped" // an earlier failure left nothing to compare with
+)
+
+// Finding is the result of one hard check.
+type Finding struct {
+	Check  int64  `json:"check"` // number in G-09
+	Name   string `json:"name"`
+	Result string `json:"result"`
+	Code   string `json:"code"` // reason code when failed, else empty
+}
+
 // Checked is policy.checked: what the hard checks found.
 type Checked struct {
 	TurnID        string       `json:"turnId"`
@@ -46,31 +61,6 @@ type Checked struct {
 }
 
 func (Checked) EventType() string { return "policy.checked" }
-
-// NewChecked writes a review down, with the digests of the effect and the action
-// that were reviewed.
-func NewChecked(s *State, turnID string, r Review) Checked {
-	c := Checked{TurnID: turnID, Findings: r.Findings, Verdict: CheckPassed, Provenance: ByHardPolicy}
-	if s.Observation != nil {
-		c.ObservationID = &s.Observation.ID
-	}
-	if r.Reason != "" {
-		c.Verdict, c.ReasonCode = Pause, &r.Reason
-	}
-	if r.Entry != nil {
-		amount := r.Entry.Amount()
-		c.EntryID, c.AmountCents = &r.Entry.EntryID, &amount
-	}
-	if r.Entry != nil && s.Observation != nil {
-		effect := r.Entry.EffectDigest(s.Config.Service, s.StateRevision)
-		action := r.Entry.ActionDigest(effect, s.Observation.ID, s.Observation.DocumentEpoch)
-		c.EffectDigest, c.ActionDigest = &effect, &action
-	}
-	if r.Grant != nil {
-		c.GrantID = &r.Grant.ID
-	}
-	return c
-}
 
 func (e Checked) apply(f *fold) {
 	t := f.s.Turn

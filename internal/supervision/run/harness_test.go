@@ -18,6 +18,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
@@ -260,10 +261,10 @@ func (w *world) denied(choose func(*decide.Deciding) *authority.Denial) string {
 }
 
 // replay folds the whole chain again.
-func (w *world) replay() *run.Replay { return replayed(w.events) }
+func (w *world) replay() *chain.Replay { return replayed(w.events) }
 
-func replayed(events []evidence.Event) *run.Replay {
-	r := &run.Replay{}
+func replayed(events []evidence.Event) *chain.Replay {
+	r := &chain.Replay{}
 	for _, e := range events {
 		r.Apply(e)
 	}

@@ -44,7 +44,20 @@ func (f *Fold) Apply(id string, e Event) {
 	f.fold.run(e)
 }
 
-// Unlawful returns the rules that the events have broken so far.
+// At sets where the next event of a finished chain stands, for [Fold.Must] and
+// [Fold.Take].
+func (f *Fold) At(id string, sequence int64, now evidence.Time) {
+	f.fold.id, f.fold.sequence, f.fold.now = id, sequence, now
+}
+
+// Take folds e as the event that [Fold.At] names.
+func (f *Fold) Take(e Event) { f.fold.run(e) }
+
+// Must records a broken rule of the event that [Fold.At] names, and returns lawful.
+func (f *Fold) Must(lawful bool, rule, detail string) bool { return f.fold.must(lawful, rule, detail) }
+
+// Unlawful returns the rules that the events have broken so far. A chain that stops in
+// the middle of a commit is unlawful at its last event.
 func (f *Fold) Unlawful() []Unlawful { return f.fold.all() }
 
 // fold is the application of one event to a state.

@@ -62,6 +62,32 @@ type Config struct {
 	Executor          string `json:"executor"`
 	Interrogator      string `json:"interrogator"`
 	ReasoningEvidence bool   `json:"reasoningEvidence"`
+	Verification      bool   `json:"verification"` // a synthetic run of a policy's verification: no operational lists (H-207)
+}
+
+// Binding is the guardian policy that a run is bound to, as it was published when the
+// run was created (H-213). A later version changes nothing in it (H-217).
+type Binding struct {
+	GuardianID    string      `json:"guardianId"`
+	Service       string      `json:"service"`
+	Environment   string      `json:"environment"`
+	PolicyVersion int64       `json:"policyVersion"`
+	Mode          string      `json:"mode"`
+	BudgetCents   money.Cents `json:"budgetCents"`
+	Provider      string      `json:"provider"` // of the guardian: the run's interrogator
+	Operations    []string    `json:"operations"`
+	Channels      []string    `json:"channels"`
+}
+
+// Covers reports whether the run is what the policy was published for (H-214, H-216).
+func (b *Binding) Covers(c Config, budget money.Cents) bool {
+	return b.Service == c.Service && slices.Contains(b.Channels, c.Channel) && b.Mode == c.Mode && b.Provider == c.Interrogator && b.BudgetCents == budget
+}
+
+// Allows reports whether the policy selects the operation (H-215). Without a policy
+// every operation of the service is.
+func (b *Binding) Allows(operation string) bool {
+	return b == nil || slices.Contains(b.Operations, operation)
 }
 
 // known reports whether every value is one of the protocol's (H-092). Services are
@@ -92,6 +118,7 @@ type State struct {
 	Currency    string              `json:"currency"`
 	StoreOrigin *string             `json:"storeOrigin"`
 	StoreKeys   []string            `json:"storeKeys"`
+	Binding     *Binding            `json:"guardianBinding"` // nil: a legacy session (H-218)
 	CreatedAt   evidence.Time       `json:"createdAt"`
 	UpdatedAt   evidence.Time       `json:"updatedAt"`
 	Events      int64               `json:"events"` // sequence of the newest event
@@ -381,8 +408,8 @@ func (s *State) Grant(id string) *authority.Grant {
 	return &s.Grants[i]
 }
 
-// grantFor returns the newest grant that names the operation, or nil.
-func (s *State) grantFor(operation string) *authority.Grant {
+// GrantFor returns the newest grant that names the operation, or nil.
+func (s *State) GrantFor(operation string) *authority.Grant {
 	for i := len(s.Grants) - 1; i >= 0; i-- {
 		if s.Grants[i].Covers(operation) {
 			return &s.Grants[i]

@@ -5,7 +5,7 @@ import (
 	"go/ast"
 	goparser "go/parser"
 	"go/token"
-	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,6 +153,19 @@ func refused(target, entry string) stage {
 	return func(t rapid.TB) *world { w := dispatched(target, entry)(t); w.receive(run.ResultRefused); return w }
 }
 
+// bound is a run that a guardian policy allows to read and to prepare nothing; it has
+// its grant and no observation yet.
+func bound(t rapid.TB) *world {
+	w := blank(t, run.TargetLocal)
+	r := w.request()
+	r.Binding = &run.Binding{
+		GuardianID: w.id(), Service: r.Config.Service, Environment: "test", PolicyVersion: 1, Mode: r.Config.Mode, BudgetCents: r.Budget.Limit,
+		Provider: r.Config.Interrogator, Operations: []string{"shop.item"}, Channels: []string{r.Config.Channel},
+	}
+	w.create(r)
+	return w
+}
+
 func paused(t rapid.TB) *world {
 	w := begun(t, run.TargetLocal)
 	w.judged("item", pauseFor(authority.GoalDrift))
@@ -229,6 +242,17 @@ var unlawfulCases = []unlawfulCase{
 		e.CatalogDigest = propose.CatalogDigest(e.Catalog)
 		w.forge(e)
 	}},
+	{rule: "binding", name: "another service", stage: bound, with: func(w *world) { alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.Service = "bank" }) }},
+	{rule: "binding", name: "another channel", stage: bound, with: func(w *world) {
+		alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.Channels = []string{"mcp"} })
+	}},
+	{rule: "binding", name: "another mode", stage: bound, with: func(w *world) { alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.Mode = "exact" }) }},
+	{rule: "binding", name: "another guardian", stage: bound, with: func(w *world) { alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.Provider = "openai" }) }},
+	{rule: "binding", name: "a cent more", stage: bound, with: func(w *world) { alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.BudgetCents-- }) }},
+	{rule: "binding-operation", name: "a grant for another operation", stage: bound, with: func(w *world) {
+		alter(w, func(e *run.Granted) { e.Grant.Operations = append(e.Grant.Operations, "shop.submit") })
+	}},
+	{rule: "binding-operation", name: "a catalog with another operation", stage: bound, with: func(w *world) { w.forge(newest[run.Observed](begun(w, run.TargetLocal))) }},
 	{rule: "store-pinned", name: "hosted without a key", stage: bare(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreKeys = nil }) }},
 	{rule: "store-pinned", name: "hosted without an origin", stage: bare(run.TargetHosted), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreOrigin = nil }) }},
 	{rule: "store-pinned", name: "local with an origin", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.StoreOrigin = pointer(origin) }) }},
@@ -993,17 +1017,21 @@ func TestEveryRuleIsTested(t *testing.T) {
 // rulesInCode collects the rule names given to must, status, execution and owe.
 func rulesInCode(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*.go", "../chain/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
 	}
 	argument := map[string]int{"must": 1, "status": 0, "execution": 1, "owe": 0}
 	rules := map[string]bool{}
 	for _, file := range files {
-		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
+		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		tree, err := goparser.ParseFile(token.NewFileSet(), file.Name(), nil, 0)
+		tree, err := goparser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/evidence"
+	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
 )
@@ -147,7 +148,7 @@ func TestChainVectors(t *testing.T) {
 	}
 	unlawful := 0
 	for _, v := range index {
-		replay := &run.Replay{}
+		replay := &chain.Replay{}
 		report, err := evidence.Verify(bytes.NewReader(files[v.File]), evidence.Keys{{Public: testKey.Public()}}, evidence.Options{Each: func(e evidence.Event) error {
 			replay.Apply(e)
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	"countersign/internal/authority"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service/merchant"
@@ -23,7 +24,7 @@ func guardian(t *testing.T) *Guardian {
 
 // matter is a report on the operation at the position.
 func (p place) matter() decide.Matter {
-	return decide.Matter{Service: p.service, Position: p.position, Review: run.Review{Entry: &propose.Entry{OperationID: p.operation}}}
+	return decide.Matter{Service: p.service, Position: p.position, Review: policy.Review{Entry: &propose.Entry{OperationID: p.operation}}}
 }
 
 // L-7: what is not in the file is a PAUSE, and every verdict says that it was

@@ -1,4 +1,8 @@
-package run
+// Package policy is the hard checks 2 to 11 of G-09: deterministic, applied to every
+// report before anybody is asked for an opinion, and applied again to every recorded
+// report when a chain is verified. All of them are asked, the first failure gives the
+// reason. Everything here is pure.
+package policy
 
 import (
 	"slices"
@@ -8,31 +12,17 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // MaxObservationAge is how old an observation may be at check 4 for a direct
 // report (L-11). Exactly this age is still fresh.
 const MaxObservationAge = 60 * time.Second
 
-// Results of one check.
-const (
-	CheckPassed  = "passed"
-	CheckFailed  = "failed"
-	CheckSkipped = "skipped" // an earlier failure left nothing to compare with
-)
-
-// Finding is the result of one hard check.
-type Finding struct {
-	Check  int64  `json:"check"` // number in G-09
-	Name   string `json:"name"`
-	Result string `json:"result"`
-	Code   string `json:"code"` // reason code when failed, else empty
-}
-
 // Review is the result of all hard checks. Reason is the code of the first
 // failure and empty when everything passed.
 type Review struct {
-	Findings []Finding
+	Findings []run.Finding
 	Reason   string
 	Entry    *propose.Entry   // the catalog's entry that the target names, or nil
 	Grant    *authority.Grant // the grant that covers the operation, or nil
@@ -90,7 +80,7 @@ var checks = []check{
 
 // reviewing is one application of the hard checks.
 type reviewing struct {
-	s       *State
+	s       *run.State
 	catalog []propose.Entry
 	claim   claim
 	now     evidence.Time
@@ -98,27 +88,33 @@ type reviewing struct {
 	granted *authority.Grant
 }
 
+// Reported applies the hard checks to a report as evidence holds it, with the same
+// result as [Check] had on the report itself.
+func Reported(s *run.State, catalog []propose.Entry, r *propose.Reported, now evidence.Time) Review {
+	return review(s, catalog, claimOfReported(r), now, nil)
+}
+
 // Check applies hard checks 2 to 11 to a report. The catalog is that of the
 // run's newest observation. Doors switches checks off by number and is nil
 // outside tests.
-func Check(s *State, catalog []propose.Entry, r *propose.Report, now evidence.Time, doors ...int64) Review {
+func Check(s *run.State, catalog []propose.Entry, r *propose.Report, now evidence.Time, doors ...int64) Review {
 	return review(s, catalog, claimOf(r), now, doors)
 }
 
-func review(s *State, catalog []propose.Entry, c claim, now evidence.Time, doors []int64) Review {
+func review(s *run.State, catalog []propose.Entry, c claim, now evidence.Time, doors []int64) Review {
 	x := &reviewing{s: s, catalog: catalog, claim: c, now: now}
 	if a := c.selected; a != nil {
 		x.entry = propose.FindEntry(catalog, func(e *propose.Entry) bool { return e.TargetRef == a.TargetRef })
-		x.granted = s.grantFor(a.OperationID)
+		x.granted = s.GrantFor(a.OperationID)
 	}
-	out := Review{Findings: make([]Finding, 0, len(checks))}
+	out := Review{Findings: make([]run.Finding, 0, len(checks))}
 	for _, check := range checks {
-		f := Finding{check.number, check.name, CheckPassed, ""}
+		f := run.Finding{Check: check.number, Name: check.name, Result: run.CheckPassed}
 		switch code := check.ask(x); {
 		case code == skip:
-			f.Result = CheckSkipped
+			f.Result = run.CheckSkipped
 		case code != "" && !slices.Contains(doors, check.number):
-			f.Result, f.Code = CheckFailed, code
+			f.Result, f.Code = run.CheckFailed, code
 			if out.Reason == "" {
 				out.Reason = code
 			}

@@ -1,4 +1,7 @@
-package run
+// Package chain replays the finished chain of a run: it folds the events by the very
+// rules that decided them, applies the hard checks of every report again, and names
+// every unlawful transition. Everything here is pure.
+package chain
 
 import (
 	"bytes"
@@ -7,7 +10,9 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/canon"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/run"
 )
 
 // Replay folds a finished chain by the very rules that decided it and names
@@ -17,19 +22,23 @@ import (
 // The zero Replay is ready; feed it every event of the chain in order. It
 // trusts hashes and signatures to be checked by package evidence.
 type Replay struct {
-	fold
-	state   State
+	fold    *run.Fold
+	state   run.State
+	now     evidence.Time
 	catalog []propose.Entry
-	claim   *claim
+	report  *propose.Reported // the newest
 	foreign bool
 	names   map[string]bool // of what the chain has brought into being
 }
 
 // Apply folds the next event.
 func (r *Replay) Apply(e evidence.Event) {
-	r.s, r.id, r.sequence = &r.state, e.ID, e.Sequence
+	if r.fold == nil {
+		r.fold = run.NewFold(&r.state, 0)
+	}
 	at, err := evidence.ParseTime(e.Timestamp)
 	r.now = evidence.TimeOf(at)
+	r.fold.At(e.ID, e.Sequence, r.now)
 	if !r.must(err == nil, "timestamp", "the timestamp is unreadable") {
 		return
 	}
@@ -40,29 +49,27 @@ func (r *Replay) Apply(e evidence.Event) {
 		r.foreign = true
 		return
 	}
-	maker, known := bodies[e.Type]
-	if !r.must(known, "event-type", "this machine writes no such event") {
+	b := run.NewEvent(e.Type)
+	if !r.must(b != nil, "event-type", "this machine writes no such event") {
 		return
 	}
-	b := maker()
 	if !r.must(decode(e.Data, b), "event-data", "the data is not exactly what this type of event holds") {
 		return
 	}
 	r.must(r.once(b), "twice", "the event uses an identifier for the second time")
-	if c, ok := b.(*Checked); ok {
+	if c, ok := b.(*run.Checked); ok {
 		r.recheck(c)
 	}
-	r.fold.run(b)
+	r.fold.Take(b)
 	switch b := b.(type) {
-	case *Observed:
+	case *run.Observed:
 		r.catalog = b.Catalog
-	case *Proposed:
-		c := claimOfReported(&b.Report)
-		r.claim = &c
-	case *Issued:
+	case *run.Proposed:
+		r.report = &b.Report
+	case *run.Issued:
 		entry := propose.EntryByID(r.catalog, b.EntryID)
 		r.must(entry != nil && entry.Effect.Class == b.Class && entry.Amount() == b.AmountCents && entry.OperationID == b.Permit.Bindings.OperationID, "permit-entry", "the permit is not for an entry of the catalog")
-	case *Dispatched:
+	case *run.Dispatched:
 		entry := r.entryOf(b)
 		r.must(entry != nil, "dispatch-entry", "what was dispatched is not an entry of the catalog")
 	}
@@ -70,7 +77,7 @@ func (r *Replay) Apply(e evidence.Event) {
 
 // decode reads event data and reports whether it is the only spelling of itself,
 // with every member present.
-func decode(data []byte, b Event) bool {
+func decode(data []byte, b run.Event) bool {
 	if canon.Unmarshal(data, b) != nil {
 		return false
 	}
@@ -80,22 +87,22 @@ func decode(data []byte, b Event) bool {
 
 // once reports whether what the event brings into being is new in the chain: a
 // permit is issued once and consumed once, an execution is dispatched once.
-func (r *Replay) once(b Event) bool {
+func (r *Replay) once(b run.Event) bool {
 	var name string
 	switch b := b.(type) {
-	case *Observed:
+	case *run.Observed:
 		name = "observation " + b.ObservationID
-	case *Proposed:
+	case *run.Proposed:
 		name = "turn " + b.TurnID
-	case *ProposalPrepared:
+	case *run.ProposalPrepared:
 		name = "proposal " + b.Proposal.ID
-	case *Issued:
+	case *run.Issued:
 		name = "permit " + b.Permit.ID
-	case *Dispatched:
+	case *run.Dispatched:
 		name = "execution " + b.ExecutionID
-	case *Consumed:
+	case *run.Consumed:
 		name = "consumed " + b.PermitID
-	case *PermitVoided:
+	case *run.PermitVoided:
 		name = "voided " + b.PermitID
 	default:
 		return true
@@ -115,33 +122,42 @@ func (r *Replay) known(e evidence.Event) bool {
 		Subject evidence.Subject `json:"subject"`
 	}
 	_ = canon.Decode(e.Data, &first) // an unreadable subject is the zero subject, which is unknown
-	return first.Subject.Kind == "run" && first.Subject.Machine == Machine && e.Type == "run.created"
+	return first.Subject.Kind == "run" && first.Subject.Machine == run.Machine && e.Type == "run.created"
 }
 
-func (r *Replay) entryOf(d *Dispatched) *propose.Entry {
+func (r *Replay) entryOf(d *run.Dispatched) *propose.Entry {
 	return propose.FindEntry(r.catalog, func(e *propose.Entry) bool {
 		return e.OperationID == d.OperationID && string(e.Args) == string(d.Args) && e.Effect.Class == d.Class && slices.Equal(e.Effect.Postconditions, d.Postconditions)
 	})
 }
 
 // recheck applies the hard checks again.
-func (r *Replay) recheck(c *Checked) {
-	if r.claim == nil {
+func (r *Replay) recheck(c *run.Checked) {
+	if r.report == nil {
 		return // policy.checked without a turn is unlawful by itself
 	}
-	again := NewChecked(r.s, c.TurnID, review(r.s, r.catalog, *r.claim, r.now, nil))
+	again := policy.NewChecked(&r.state, c.TurnID, policy.Reported(&r.state, r.catalog, r.report, r.now))
 	if r.must(reflect.DeepEqual(again.Findings, c.Findings), "findings", "the hard checks find something else in the same report") {
 		r.must(reflect.DeepEqual(again, *c), "checked", "policy.checked is not what the hard checks say")
 	}
 }
 
+func (r *Replay) must(lawful bool, rule, detail string) bool {
+	return r.fold.Must(lawful, rule, detail)
+}
+
 // Known reports whether the chain belongs to this machine. If it does not,
 // lawfulness is not proved.
-func (r *Replay) Known() bool { return r.state.Machine == Machine && !r.foreign }
+func (r *Replay) Known() bool { return r.state.Machine == run.Machine && !r.foreign }
 
 // Unlawful returns every unlawful transition in the order of the events. A chain
 // that stops in the middle of a commit is unlawful at its last event.
-func (r *Replay) Unlawful() []Unlawful { return r.all() }
+func (r *Replay) Unlawful() []run.Unlawful {
+	if r.fold == nil {
+		return nil
+	}
+	return r.fold.Unlawful()
+}
 
 // State returns the state that the chain amounts to.
-func (r *Replay) State() *State { return &r.state }
+func (r *Replay) State() *run.State { return &r.state }
