@@ -63,10 +63,7 @@ func (Adapter) Catalog(seen decide.Sighting, plan service.Plan) ([]propose.Entry
 	c.reads()
 	c.cart()
 	c.checkout()
-	if len(c.entries) > propose.MaxEntries {
-		return nil, fmt.Errorf("merchant: the shop offers more than %d controls", propose.MaxEntries)
-	}
-	return c.entries, nil
+	return service.Bounded(c.entries)
 }
 
 func (c *catalog) add(id, operation string, args any, label string, effect propose.Effect, facts ...authority.Fact) *propose.Entry {
@@ -77,25 +74,16 @@ func (c *catalog) add(id, operation string, args any, label string, effect propo
 	return &c.entries[len(c.entries)-1]
 }
 
-func read(postcondition string) propose.Effect {
-	return propose.Effect{Class: propose.ClassRead, DisclosedFields: []string{}, Postconditions: []string{postcondition}}
-}
-
 func (c *catalog) reads() {
 	none := struct{}{}
-	c.add("catalog", opCatalog, none, "Read the product catalog", read("catalog.read"))
+	c.add("catalog", opCatalog, none, "Read the product catalog", service.Read("catalog.read"))
 	for _, p := range c.s.Products {
-		c.add("product:"+p.ID, opProduct, productArgs{p.ID}, "Read the page of "+p.Name, read("product.read"))
+		c.add("product:"+p.ID, opProduct, productArgs{p.ID}, "Read the page of "+p.Name, service.Read("product.read"))
 	}
-	c.add("cart", opCart, none, "Read the cart", read("cart.read"))
+	c.add("cart", opCart, none, "Read the cart", service.Read("cart.read"))
 	if o := c.s.Order; o != nil {
-		c.add("order:"+o.ID, opOrder, orderArgs{o.ID}, "Read the order", read("order.read"))
+		c.add("order:"+o.ID, opOrder, orderArgs{o.ID}, "Read the order", service.Read("order.read"))
 	}
-}
-
-func prepare(disclosed []string, postcondition string) propose.Effect {
-	var nothing money.Cents
-	return propose.Effect{Class: propose.ClassPrepare, DisclosedFields: disclosed, Postconditions: []string{postcondition}, AmountCents: &nothing}
 }
 
 func (c *catalog) cart() {
@@ -107,11 +95,11 @@ func (c *catalog) cart() {
 				break
 			}
 			e := c.add(fmt.Sprintf("add:%s:%d", p.ID, n), opAdd, addArgs{p.ID, n}, fmt.Sprintf("Add %d x %s to the cart", n, p.Name),
-				prepare([]string{"productId", "quantity"}, cartLine(p.ID, after)), authority.Fact{Name: "productId", Value: p.ID}, authority.Fact{Name: "quantity", Value: fmt.Sprint(after)})
+				service.Prepare([]string{"productId", "quantity"}, cartLine(p.ID, after)), authority.Fact{Name: "productId", Value: p.ID}, authority.Fact{Name: "quantity", Value: fmt.Sprint(after)})
 			e.Currency = &usd
 		}
 		if c.s.quantity(p.ID) > 0 {
-			e := c.add("remove:"+p.ID, opRemove, productArgs{p.ID}, "Remove "+p.Name+" from the cart", prepare([]string{"productId"}, cartLine(p.ID, 0)))
+			e := c.add("remove:"+p.ID, opRemove, productArgs{p.ID}, "Remove "+p.Name+" from the cart", service.Prepare([]string{"productId"}, cartLine(p.ID, 0)))
 			e.Currency = &usd
 		}
 	}
@@ -135,7 +123,7 @@ func (c *catalog) checkout() {
 	for _, address := range addresses {
 		facts := append(c.lines(), authority.Fact{Name: "addressRef", Value: address}, authority.Fact{Name: "totalCents", Value: total.String()})
 		e := c.add("checkout:"+address, opCheckout, checkoutArgs{c.s.Cart.Version, address}, "Prepare the checkout to "+address,
-			prepare([]string{"addressRef"}, "checkout.prepared"), facts...)
+			service.Prepare([]string{"addressRef"}, "checkout.prepared"), facts...)
 		e.Currency, e.Destination, e.FitCents = &usd, &address, &total
 	}
 	if o := c.s.offer(); o != nil && c.plan.ProposalID != nil {
@@ -145,10 +133,7 @@ func (c *catalog) checkout() {
 
 func (c *catalog) submit(o *decide.Offer) {
 	usd, check := currency, c.s.Checkout
-	effect := propose.Effect{
-		Class: propose.ClassCommit, DisclosedFields: []string{"addressRef", "totalCents"}, Postconditions: []string{"order.confirmed", "order.total_matches"},
-		AmountCents: &o.AmountCents, TransactionProposalID: c.plan.ProposalID,
-	}
+	effect := service.Commit([]string{"addressRef", "totalCents"}, o, c.plan.ProposalID, "order.confirmed", "order.total_matches")
 	facts := append(c.lines(), authority.Fact{Name: "addressRef", Value: o.Destination}, authority.Fact{Name: "totalCents", Value: o.AmountCents.String()})
 	e := c.add("submit:"+check.ID, opSubmit, submitArgs{check.ID, check.CartVersion, o.AmountCents, currency, o.Destination},
 		"Submit the checkout for "+o.AmountCents.Format(currency), effect, facts...)

@@ -82,10 +82,7 @@ type executing struct {
 	out   service.Effect
 }
 
-func (e *executing) show(v any) {
-	view := string(canon.MustMarshal(v))
-	e.out.View = &view
-}
+func (e *executing) show(v any) { e.out.View = service.View(v) }
 
 func (e *executing) run(p service.Promise) error {
 	switch p.Operation {
@@ -96,41 +93,17 @@ func (e *executing) run(p service.Promise) error {
 	case opCart:
 		e.show(e.s.Cart)
 	case opProduct:
-		var args productArgs
-		if err := service.Args(p.Args, &args); err != nil {
-			return err
-		}
-		e.product(args)
+		return service.With(p.Args, e.product)
 	case opOrder:
-		var args orderArgs
-		if err := service.Args(p.Args, &args); err != nil {
-			return err
-		}
-		e.order(args)
+		return service.With(p.Args, e.order)
 	case opAdd:
-		var args addArgs
-		if err := service.Args(p.Args, &args); err != nil {
-			return err
-		}
-		e.add(args)
+		return service.With(p.Args, e.add)
 	case opRemove:
-		var args productArgs
-		if err := service.Args(p.Args, &args); err != nil {
-			return err
-		}
-		e.remove(args)
+		return service.With(p.Args, e.remove)
 	case opCheckout:
-		var args checkoutArgs
-		if err := service.Args(p.Args, &args); err != nil {
-			return err
-		}
-		e.checkout(args)
+		return service.With(p.Args, e.checkout)
 	case opSubmit:
-		var args submitArgs
-		if err := service.Args(p.Args, &args); err != nil {
-			return err
-		}
-		e.submit(args)
+		return service.With(p.Args, e.submit)
 	default:
 		return fmt.Errorf("merchant: there is no operation %s", p.Operation)
 	}

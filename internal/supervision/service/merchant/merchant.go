@@ -9,8 +9,6 @@ package merchant
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"countersign/internal/authority"
 	"countersign/internal/canon"
@@ -81,20 +79,18 @@ type terms struct {
 func (Adapter) Terms(raw json.RawMessage, origin string) (service.Terms, *authority.Denial) {
 	t := terms{origin, "fieldwork-keyboard", 1, "addr_home", 13700}
 	if raw != nil {
-		var members map[string]json.RawMessage
 		t = terms{}
-		null := func(m json.RawMessage) bool { return string(m) == "null" }
-		if canon.Unmarshal(raw, &members) != nil || len(members) != 5 || canon.Unmarshal(raw, &t) != nil || slices.ContainsFunc(slices.Collect(maps.Values(members)), null) {
-			return service.Terms{}, invalid("terms takes exactly origin, productId, quantity, addressRef and maxTotalCents")
+		if denial := service.ReadTerms(raw, &t); denial != nil {
+			return service.Terms{}, denial
 		}
 	}
 	switch {
 	case t.Origin != origin:
-		return service.Terms{}, invalid("terms.origin must be " + origin)
+		return service.Terms{}, service.Invalid("terms.origin must be " + origin)
 	case t.Quantity < 1 || t.Quantity > maxQuantity:
-		return service.Terms{}, invalid(fmt.Sprintf("terms.quantity must be 1 to %d", maxQuantity))
+		return service.Terms{}, service.Invalid(fmt.Sprintf("terms.quantity must be 1 to %d", maxQuantity))
 	case t.ProductID == "" || len(t.ProductID) > maxProductID || t.AddressRef == "" || len(t.AddressRef) > 64:
-		return service.Terms{}, invalid("terms.productId and terms.addressRef must be 1 to 64 bytes")
+		return service.Terms{}, service.Invalid("terms.productId and terms.addressRef must be 1 to 64 bytes")
 	}
 	return service.Terms{JSON: canon.MustMarshal(t), Constraints: []authority.Constraint{
 		{Name: "origin", Rule: authority.RuleEquals, Value: t.Origin},
@@ -103,8 +99,4 @@ func (Adapter) Terms(raw json.RawMessage, origin string) (service.Terms, *author
 		{Name: "addressRef", Rule: authority.RuleEquals, Value: t.AddressRef},
 		{Name: "totalCents", Rule: authority.RuleAtMost, Value: t.MaxTotalCents.String()},
 	}}, nil
-}
-
-func invalid(detail string) *authority.Denial {
-	return &authority.Denial{Reason: authority.InvalidRequest, Detail: detail}
 }

@@ -119,15 +119,7 @@ func (Adapter) Holds(seen decide.Sighting, p service.Promise) ([]run.Postconditi
 	if err := canon.Unmarshal(seen.State, &s); err != nil {
 		return nil, err
 	}
-	out := []run.Postcondition{}
-	for _, name := range p.Postconditions {
-		holds, err := s.holds(name, p)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, run.Postcondition{Name: name, Holds: holds})
-	}
-	return out, nil
+	return service.Hold(p, func(name string) (bool, error) { return s.holds(name, p) })
 }
 
 func (s *State) holds(name string, p service.Promise) (bool, error) {
