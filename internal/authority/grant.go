@@ -7,8 +7,17 @@ import (
 	"countersign/internal/money"
 )
 
-// MaxGrantMinutes bounds a grant's life (G-07).
-const MaxGrantMinutes = 60
+// Bounds of a grant's life in minutes (G-07).
+const (
+	MaxGrantMinutes      = 60
+	MaxExactGrantMinutes = 5
+)
+
+// Kinds of a grant.
+const (
+	KindBounded = "bounded" // limits, approved up front
+	KindExact   = "exact"   // one effect, approved as it is, for one use
+)
 
 // Rules of a constraint.
 const (
@@ -47,13 +56,16 @@ func (c Constraint) admits(value string) bool {
 // used of it stands in [Usage].
 type Grant struct {
 	ID            string           `json:"grantId"`
-	Kind          string           `json:"kind"` // bounded or exact
+	Kind          string           `json:"kind"`
 	Operations    []string         `json:"operations"`
+	OnApproval    []string         `json:"onApproval"` // operations that the owner approves one by one, within these constraints
 	Constraints   []Constraint     `json:"constraints"`
 	Currency      string           `json:"currency"`
 	MaxTotalCents money.Cents      `json:"maxTotalCents"`
 	MaxUses       map[string]int64 `json:"maxUses"` // by operation; an operation without an entry is not counted
 	ExpiresAt     evidence.Time    `json:"expiresAt"`
+	ProposalID    *string          `json:"transactionProposalId"` // of an exact grant, else nil
+	EffectDigest  *string          `json:"effectDigest"`          // of an exact grant: the one effect that was approved
 }
 
 // Usage counts the uses of a grant by operation. A use is counted at the claim
@@ -62,6 +74,15 @@ type Usage map[string]int64
 
 // Covers reports whether the grant names the operation.
 func (g *Grant) Covers(operation string) bool { return slices.Contains(g.Operations, operation) }
+
+// Approvable reports whether the owner may approve single effects of the operation
+// within the grant's constraints.
+func (g *Grant) Approvable(operation string) bool { return slices.Contains(g.OnApproval, operation) }
+
+// Approves reports whether the grant was made for exactly this proposal and effect.
+func (g *Grant) Approves(proposalID, effectDigest string) bool {
+	return g.Kind == KindExact && g.ProposalID != nil && *g.ProposalID == proposalID && g.EffectDigest != nil && *g.EffectDigest == effectDigest
+}
 
 // Live reports whether the grant has not expired: at now == ExpiresAt it has.
 func (g *Grant) Live(now evidence.Time) bool { return now < g.ExpiresAt }

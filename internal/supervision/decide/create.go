@@ -20,7 +20,7 @@ type CreateRequest struct {
 	Terms       json.RawMessage // canonical
 	Constraints []authority.Constraint
 	Operations  []string
-	MaxUses     map[string]int64
+	MaxUses     map[string]int64 // of every commit operation, and of no other
 	Workflow    []run.Step
 	Budget      authority.Budget
 	Currency    string
@@ -29,7 +29,8 @@ type CreateRequest struct {
 	Binding     *run.Binding // nil: none
 }
 
-// Create emits run.created and its one bounded grant.
+// Create emits run.created and its one bounded grant. In exact mode that grant leaves
+// every commit operation to the owner's approval (G-07).
 func (d *Deciding) Create(r CreateRequest) {
 	instruction := d.text(r.Instruction)
 	d.emit(&run.Created{
@@ -41,9 +42,16 @@ func (d *Deciding) Create(r CreateRequest) {
 		StoreOrigin: r.StoreOrigin, StoreKeys: append([]string{}, r.StoreKeys...), Binding: r.Binding,
 	})
 	operations := slices.DeleteFunc(slices.Clone(r.Operations), func(operation string) bool { return !r.Binding.Allows(operation) })
+	uses, onApproval := r.MaxUses, []string{}
+	if r.Config.Mode == run.ModeExact {
+		commits := func(operation string) bool { _, commit := r.MaxUses[operation]; return commit }
+		onApproval = slices.DeleteFunc(slices.Clone(operations), func(operation string) bool { return !commits(operation) })
+		operations = slices.DeleteFunc(operations, commits)
+		uses = map[string]int64{}
+	}
 	d.emit(&run.Granted{Grant: authority.Grant{
-		ID: d.fresh.ID(), Kind: "bounded", Operations: operations, Constraints: r.Constraints, Currency: r.Currency,
-		MaxTotalCents: r.Budget.Limit, MaxUses: r.MaxUses, ExpiresAt: d.now.Add(authority.MaxGrantMinutes * 60e9),
+		ID: d.fresh.ID(), Kind: authority.KindBounded, Operations: operations, OnApproval: onApproval, Constraints: r.Constraints, Currency: r.Currency,
+		MaxTotalCents: r.Budget.Limit, MaxUses: uses, ExpiresAt: d.now.Add(authority.MaxGrantMinutes * 60e9),
 	}, CreatedBy: "owner"})
 }
 

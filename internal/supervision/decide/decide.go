@@ -47,6 +47,7 @@ type Doors struct {
 	Receipt       bool    // what a store's receipt is about, against the permit
 	Answer        bool    // the body of a store's answer, against its receipt
 	Amount        bool    // of a store's receipt, against the permit
+	Approval      bool    // of an approval, against the proposal and the service as they are now
 }
 
 // Deciding is one decision under way. Its methods emit events, each folded into
@@ -170,5 +171,9 @@ func (d *Deciding) revokePermit(cause string) {
 }
 
 func notReady(s *run.State) *authority.Denial {
-	return &authority.Denial{Reason: authority.RunNotReady, Detail: "The run is " + s.Status + "."}
+	detail := "The run is " + s.Status + "."
+	if s.Status == run.StatusPaused && s.Stop != nil {
+		detail = "The run is paused: " + s.Stop.Message
+	}
+	return &authority.Denial{Reason: authority.RunNotReady, Detail: detail}
 }

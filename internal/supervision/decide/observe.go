@@ -86,7 +86,7 @@ func (d *Deciding) Plan(s Sighting) Plan {
 	if s.Offer == nil {
 		return p
 	}
-	if old := d.s.Proposal; old != nil && !moved && old.Live(d.now) {
+	if old := d.s.Proposal; old != nil && !moved && old.DocumentEpoch == d.s.DocumentEpoch && old.StateRevision == d.s.StateRevision && old.Live(d.now) {
 		p.ProposalID = &old.ID
 		return p
 	}
@@ -99,7 +99,7 @@ func (d *Deciding) Plan(s Sighting) Plan {
 	}
 	p.proposal = &run.Proposal{
 		ID: d.fresh.ID(), OperationID: s.Offer.OperationID, Destination: s.Offer.Destination, AmountCents: s.Offer.AmountCents,
-		Currency: s.Offer.Currency, TermsDigest: d.s.TermsDigest, StateRevision: p.StateRevision, ExpiresAt: expires,
+		Currency: s.Offer.Currency, TermsDigest: d.s.TermsDigest, StateRevision: p.StateRevision, DocumentEpoch: p.DocumentEpoch, ExpiresAt: expires,
 	}
 	p.ProposalID = &p.proposal.ID
 	return p
@@ -140,6 +140,8 @@ func (d *Deciding) Observe(p Plan, s Sighting, catalog []propose.Entry, seen []r
 		d.pause(authority.VerificationDiffers, stopcontext.SourceRuntime)
 	case d.s.Status == run.StatusReady && d.s.Position() == "done" && d.s.Committed:
 		d.emit(&run.Completed{ExecutionID: x.ID})
+	case p.proposal != nil && d.s.Status == run.StatusReady:
+		d.askApproval(catalog)
 	}
 }
 

@@ -18,7 +18,7 @@ func (d *Deciding) settle(leaseAlive bool) {
 		d.fate(Fate{PermitID: p.ID, Fate: FateExpired})
 	}
 	if p := s.Proposal; p != nil && !p.Live(d.now) && !s.Terminal() && s.Lease == nil {
-		d.emit(&run.ProposalVoided{ProposalID: p.ID, Cause: "expired"})
+		d.voidProposal("expired")
 	}
 	if s.Status == run.StatusReady && d.now >= s.GrantsEnd() {
 		d.pause(authority.GrantExpired, stopcontext.SourceRuntime)

@@ -68,6 +68,9 @@ func (d *Deciding) stopAfter(reason, source string) {
 	if stopcontext.Category(reason) == stopcontext.CategoryRetry && d.s.RetryStreak < run.MaxRetryStreak {
 		return
 	}
+	if reason == authority.ApprovalRequired {
+		source = stopcontext.SourceRuntime // nothing is wrong with the report (G-02)
+	}
 	if d.s.Status == run.StatusReady {
 		d.pause(reason, source)
 	}

@@ -86,6 +86,9 @@ type reviewing struct {
 	now     evidence.Time
 	entry   *propose.Entry
 	granted *authority.Grant
+	// unapproved says that granted only lets the owner approve this operation.
+	unapproved bool
+	ageless    bool // the age of the observation does not matter
 }
 
 // Reported applies the hard checks to a report as evidence holds it, with the same
@@ -102,10 +105,38 @@ func Check(s *run.State, catalog []propose.Entry, r *propose.Report, now evidenc
 }
 
 func review(s *run.State, catalog []propose.Entry, c claim, now evidence.Time, doors []int64) Review {
-	x := &reviewing{s: s, catalog: catalog, claim: c, now: now}
-	if a := c.selected; a != nil {
-		x.entry = propose.FindEntry(catalog, func(e *propose.Entry) bool { return e.TargetRef == a.TargetRef })
-		x.granted = s.GrantFor(a.OperationID)
+	return (&reviewing{s: s, catalog: catalog, claim: c, now: now}).review(doors)
+}
+
+// Approvable returns the entry of the prepared proposal when nothing but the owner's
+// approval is missing for it: every other hard check would pass (G-07). How old the
+// observation is does not count; who approves looks at the service anew.
+func Approvable(s *run.State, catalog []propose.Entry, now evidence.Time) *propose.Entry {
+	if s.Proposal == nil || s.Observation == nil {
+		return nil
+	}
+	entry := propose.FindEntry(catalog, func(e *propose.Entry) bool {
+		return e.Effect.TransactionProposalID != nil && *e.Effect.TransactionProposalID == s.Proposal.ID
+	})
+	if entry == nil {
+		return nil
+	}
+	action := entry.Action()
+	faultless := claim{&action, []string{s.Observation.ID}, propose.ExpectedEffect{
+		OperationID: entry.OperationID, TransactionProposalID: entry.Effect.TransactionProposalID,
+		DisclosedFields: entry.Effect.DisclosedFields, Postconditions: entry.Effect.Postconditions,
+	}}
+	x := &reviewing{s: s, catalog: catalog, claim: faultless, now: now, ageless: true}
+	if x.review(nil).Reason != authority.ApprovalRequired {
+		return nil
+	}
+	return entry
+}
+
+func (x *reviewing) review(doors []int64) Review {
+	if a := x.claim.selected; a != nil {
+		x.entry = propose.FindEntry(x.catalog, func(e *propose.Entry) bool { return e.TargetRef == a.TargetRef })
+		x.granted, x.unapproved = x.s.Authority(a.OperationID, x.now)
 	}
 	out := Review{Findings: make([]run.Finding, 0, len(checks))}
 	for _, check := range checks {
@@ -115,7 +146,8 @@ func review(s *run.State, catalog []propose.Entry, c claim, now evidence.Time, d
 			f.Result = run.CheckSkipped
 		case code != "" && !slices.Contains(doors, check.number):
 			f.Result, f.Code = run.CheckFailed, code
-			if out.Reason == "" {
+			// An approval is asked for only when nothing else is in the way.
+			if out.Reason == "" || out.Reason == authority.ApprovalRequired {
 				out.Reason = code
 			}
 		}
@@ -142,7 +174,7 @@ func (x *reviewing) evidence() string {
 
 func (x *reviewing) state() string {
 	o := x.s.Observation
-	if o == nil || o.DocumentEpoch != x.s.DocumentEpoch || o.StateRevision != x.s.StateRevision || x.now.Sub(o.CapturedAt) > MaxObservationAge {
+	if o == nil || o.DocumentEpoch != x.s.DocumentEpoch || o.StateRevision != x.s.StateRevision || !x.ageless && x.now.Sub(o.CapturedAt) > MaxObservationAge {
 		return authority.StaleState
 	}
 	return ""
@@ -209,7 +241,8 @@ func (x *reviewing) effect() string {
 }
 
 // proposal is check 10: a commit names the prepared, unexpired proposal of the
-// current state; anything else names none.
+// current state, and in exact mode the owner has approved exactly its effect; anything
+// else names none.
 func (x *reviewing) proposal() string {
 	if x.entry == nil {
 		return skip
@@ -220,6 +253,12 @@ func (x *reviewing) proposal() string {
 	}
 	commits := x.entry.Effect.Class == propose.ClassCommit
 	if commits != (named != nil) || commits && !x.prepared(*named) {
+		return authority.EffectMismatch
+	}
+	switch g := x.granted; {
+	case x.unapproved:
+		return authority.ApprovalRequired
+	case named != nil && g != nil && g.Kind == authority.KindExact && !g.Approves(*named, x.entry.EffectDigest(x.s.Config.Service, x.s.StateRevision)):
 		return authority.EffectMismatch
 	}
 	return ""
@@ -246,6 +285,9 @@ func (x *reviewing) budget() string {
 
 // GrantFits holds the grant's own total against what is spent and reserved.
 func GrantFits(g *authority.Grant, b authority.Budget, amount money.Cents) bool {
+	if g.Kind == authority.KindExact {
+		return amount <= g.MaxTotalCents // it is for one use, whatever was spent before
+	}
 	b.Limit = min(b.Limit, g.MaxTotalCents)
 	return b.Fits(amount)
 }

@@ -296,7 +296,7 @@ func (f *fold) release(x *Execution, amount money.Cents) {
 // unknown. The reservation stays; nothing is ever sent again.
 type Unconfirmed struct {
 	ExecutionID string `json:"executionId"`
-	Cause       string `json:"cause"` // timeout, disconnected, unverifiable_answer, lease_expired
+	Cause       string `json:"cause"` // timeout, disconnected, unverifiable_answer, lease_expired, simulated
 }
 
 func (Unconfirmed) EventType() string { return "execution.unconfirmed" }
@@ -306,7 +306,9 @@ func (e Unconfirmed) apply(f *fold) {
 	if x == nil {
 		return
 	}
-	f.must(x.Dispatch != nil && !x.Hosted, "unconfirmed-kind", "only a hosted mutation without a receipt can be unconfirmed")
+	lost := f.s.DropReceipt && x.Class != propose.ClassRead && f.s.Config.Target == TargetLocal
+	f.must(lost || x.Dispatch != nil && !x.Hosted, "unconfirmed-kind", "only a hosted mutation without a receipt can be unconfirmed")
+	f.s.DropReceipt = false
 	x.State = ExecutionUnconfirmed
 	f.settled("reconciling")
 }
@@ -363,6 +365,7 @@ var bodies = byType(
 	func() Event { return &ProposalPrepared{} }, func() Event { return &ProposalVoided{} },
 	func() Event { return &Paused{} }, func() Event { return &Resumed{} }, func() Event { return &Completed{} },
 	func() Event { return &Revoked{} }, func() Event { return &Terminated{} }, func() Event { return &Failed{} },
+	func() Event { return &Approved{} }, func() Event { return &Clarified{} }, func() Event { return &RetryAccepted{} }, func() Event { return &Simulated{} },
 	func() Event { return &GrantRevoked{} }, func() Event { return &Metrics{} }, func() Event { return &Refused{} },
 )
 

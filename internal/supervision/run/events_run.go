@@ -45,6 +45,13 @@ func (e Created) apply(f *fold) {
 	}
 }
 
+// Modes of a run: exact waits for an approval of each prepared transaction, bounded
+// approves limits up front (H-047, H-048).
+const (
+	ModeExact   = "exact"
+	ModeBounded = "bounded"
+)
+
 // Targets of a run.
 const (
 	TargetLocal  = "local"
@@ -72,7 +79,12 @@ type Granted struct {
 func (Granted) EventType() string { return "grant.created" }
 
 func (e Granted) apply(f *fold) {
-	f.status("grant-after-start", StatusCreated)
+	if e.Grant.Kind == authority.KindExact {
+		f.exact(&e.Grant)
+	} else {
+		f.status("grant-after-start", StatusCreated)
+		f.must(e.Grant.Kind == authority.KindBounded && e.Grant.ProposalID == nil && e.Grant.EffectDigest == nil, "grant-kind", "the grant is of no kind")
+	}
 	f.must(e.CreatedBy == "owner", "grant-creator", "only an owner creates a grant")
 	f.must(e.Grant.ExpiresAt > f.now && e.Grant.ExpiresAt <= f.now.Add(authority.MaxGrantMinutes*60e9), "grant-life", "a grant lives at most 60 minutes")
 	f.must(e.Grant.MaxTotalCents <= f.s.Budget.Limit, "grant-total", "a grant allows more than the budget")
@@ -175,7 +187,8 @@ func (e Observed) apply(f *fold) {
 	if e.StateDigest != f.s.StateDigest {
 		revision++
 	}
-	f.must(f.s.Proposal == nil || f.s.Proposal.StateRevision == e.StateRevision, "proposal-state", "a proposal of another state was not voided")
+	p := f.s.Proposal
+	f.must(p == nil || p.StateRevision == e.StateRevision && p.DocumentEpoch == e.DocumentEpoch, "proposal-state", "a proposal of another state was not voided")
 	f.must(e.StateRevision == revision, "state-revision", "stateRevision moves by one exactly when the trusted state differs")
 	f.s.StateRevision, f.s.StateDigest = e.StateRevision, e.StateDigest
 	f.s.Observation = &Observation{e.ObservationID, f.sequence, e.DocumentEpoch, e.StateRevision, e.CapturedAt, e.CatalogDigest}
@@ -222,25 +235,59 @@ type Paused struct {
 func (Paused) EventType() string { return "run.paused" }
 
 func (e Paused) apply(f *fold) {
-	f.status("paused-status", StatusReady, StatusRunning)
+	if !f.lapsedApproval() {
+		f.status("paused-status", StatusReady, StatusRunning)
+	}
 	f.must(f.s.Permit == nil, "paused-with-permit", "a run does not pause with a live permit")
+	asks := e.Stop.Category == stopcontext.CategoryApproval
+	f.must(!asks || f.s.Config.Mode == ModeExact && f.s.Proposal != nil && f.s.Proposal.Live(f.now), "approval-unprepared", "approval is asked for without a prepared proposal in exact mode")
 	f.tabled(e.Stop)
 	f.must(e.Stop.Category != stopcontext.CategoryTerminal, "stop-table", "a terminal reason ends the run")
 	stop := e.Stop
 	f.s.Status, f.s.Stage, f.s.Stop, f.s.Lease = StatusPaused, "awaiting_owner", &stop, nil
+	if asks {
+		f.s.Stage = "awaiting_approval"
+	}
 }
 
-// Resumed is run.resumed: an attempt ended without a stop. Cause says how.
-type Resumed struct {
-	Cause string `json:"cause"` // attempt_ended, lease_expired
+// lapsedApproval reports whether the run waits for the approval of a proposal that
+// does not stand any more.
+func (f *fold) lapsedApproval() bool {
+	return f.s.Status == StatusPaused && f.s.Stop != nil && f.s.Stop.Category == stopcontext.CategoryApproval && f.s.Proposal == nil
 }
+
+// Resumed is run.resumed: an attempt ended without a stop, or an owner mended one.
+type Resumed struct {
+	Cause string `json:"cause"`
+}
+
+// Causes of run.resumed. What an owner mends stands right before it.
+const (
+	CauseAttemptEnded = "attempt_ended"
+	CauseLeaseExpired = "lease_expired"
+	CauseApproved     = "approved"
+	CauseClarified    = "clarified"
+	CauseRetried      = "retried"
+)
 
 func (Resumed) EventType() string { return "run.resumed" }
 
 func (e Resumed) apply(f *fold) {
-	f.status("resumed-status", StatusRunning)
+	switch e.Cause {
+	case CauseApproved, CauseClarified, CauseRetried:
+		f.status("resumed-status", StatusPaused)
+		f.must(f.paid, "resumed-cause", "no owner mended the stop")
+		f.s.RetryStreak = 0
+		if d := f.s.Decision; d != nil {
+			answered := *d
+			answered.Answered = true
+			f.s.Decision = &answered
+		}
+	default:
+		f.status("resumed-status", StatusRunning)
+	}
 	f.must(!f.s.Unresolved(), "resumed-unresolved", "a run does not go on with an unresolved effect")
-	f.s.Status, f.s.Lease, f.s.Stage = StatusReady, nil, "observing"
+	f.s.Status, f.s.Stop, f.s.Lease, f.s.Stage = StatusReady, nil, nil, "observing"
 }
 
 // Completed is run.completed.

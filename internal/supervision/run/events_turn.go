@@ -145,7 +145,7 @@ func (e Decided) apply(f *fold) {
 	} else {
 		f.s.countRetry(e.ReasonCode)
 	}
-	f.s.Decision = &Decision{e.TurnID, e.Decision, e.ReasonCode, &e.Explanation, e.ClarificationRequest, e.Provenance}
+	f.s.Decision = &Decision{e.TurnID, e.Decision, e.ReasonCode, &e.Explanation, e.ClarificationRequest, e.Provenance, false}
 	f.s.Stage = "reviewing"
 }
 
@@ -175,6 +175,9 @@ func (e Issued) apply(f *fold) {
 	f.must(e.Permit.EffectDigest == t.EffectDigest && e.EntryID == t.EntryID && e.AmountCents == t.AmountCents, "permit-effect", "the permit is not for the effect that was checked")
 	f.must((e.Class == propose.ClassCommit) == (b.TransactionProposalID != nil), "permit-proposal", "a commit names the prepared proposal, anything else names none")
 	f.must(b.TransactionProposalID == nil || f.s.Proposal != nil && f.s.Proposal.ID == *b.TransactionProposalID, "permit-proposal", "the permit names a proposal that is not prepared")
+	if e.Class == propose.ClassCommit && f.s.Config.Mode == ModeExact {
+		f.must(g == nil || b.TransactionProposalID != nil && g.Approves(*b.TransactionProposalID, e.Permit.EffectDigest), "permit-unapproved", "in exact mode a commit rests on the approval of exactly that effect")
+	}
 	f.s.Permit = &Permit{e.Permit, e.EntryID, e.Class, e.AmountCents}
 	t.Allowed = false // one ALLOW, one permit
 	f.s.Stage = "permitted"
@@ -199,6 +202,7 @@ const (
 	CauseState     = "state"
 	CauseTerminate = "terminate"
 	CauseGrant     = "grant"
+	CauseSimulated = "simulated"
 )
 
 // PermitRevoked is permit.revoked.

@@ -68,6 +68,7 @@ type fold struct {
 	sequence int64
 	unlawful []Unlawful
 	owed     *obligation
+	paid     bool // the event at hand was owed
 }
 
 // obligation is an event that has to follow in the same commit. A chain that ends
@@ -85,11 +86,12 @@ func (f *fold) owe(rule, detail string, met, between func(Event) bool) {
 
 // meet holds the next event against what is owed.
 func (f *fold) meet(b Event) {
+	f.paid = false
 	switch o := f.owed; {
 	case o == nil || o.between != nil && o.between(b):
 	default:
 		f.owed = nil
-		f.must(o.met(b), o.rule, o.detail)
+		f.paid = f.must(o.met(b), o.rule, o.detail)
 	}
 }
 

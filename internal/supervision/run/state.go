@@ -95,7 +95,7 @@ func (b *Binding) Allows(operation string) bool {
 func (c Config) known() bool {
 	in := func(value string, known ...string) bool { return slices.Contains(known, value) }
 	return in(c.Target, TargetLocal, TargetHosted) && in(c.Channel, "browser", "http", "mcp", "webmcp") && in(c.TrafficActor, "agent", "human") &&
-		in(c.Mode, "exact", "bounded") && in(c.ExecutionMode, "live", "replay") && in(c.Executor, "openai", "replay") && in(c.Interrogator, "openai", "replay")
+		in(c.Mode, ModeExact, ModeBounded) && in(c.ExecutionMode, "live", "replay") && in(c.Executor, "openai", "replay") && in(c.Interrogator, "openai", "replay")
 }
 
 // Step is one step of a workflow and the postcondition that closes it.
@@ -134,6 +134,7 @@ type State struct {
 	StateDigest   string                     `json:"stateDigest"` // of the trusted service state last seen
 	Observation   *Observation               `json:"observation"`
 	Proposal      *Proposal                  `json:"proposal"`
+	Approval      *Approval                  `json:"approval"` // the newest
 	Turn          *Turn                      `json:"turn"`
 	Decision      *Decision                  `json:"decision"`
 	Permit        *Permit                    `json:"permit"` // issued and not yet claimed, expired or revoked
@@ -148,6 +149,9 @@ type State struct {
 	RetryStreak   int64                      `json:"retryStreak"`
 	Refusals      int64                      `json:"refusals"`
 	ModelCalls    int64                      `json:"modelCalls"`
+
+	Clarifications []evidence.Commitment `json:"clarifications"`
+	DropReceipt    bool                  `json:"dropReceipt"` // simulated: the receipt of the next local mutation gets lost
 }
 
 // Observation is what the run remembers of its newest trusted observation; the
@@ -170,6 +174,7 @@ type Proposal struct {
 	Currency      string        `json:"currency"`
 	TermsDigest   string        `json:"termsDigest"`
 	StateRevision int64         `json:"stateRevision"`
+	DocumentEpoch int64         `json:"documentEpoch"`
 	ExpiresAt     evidence.Time `json:"expiresAt"`
 }
 
@@ -204,6 +209,7 @@ type Decision struct {
 	Explanation          *evidence.Commitment `json:"explanation"` // nil: the fixed sentence of the reason
 	ClarificationRequest *evidence.Commitment `json:"clarificationRequest"`
 	Provenance           string               `json:"provenance"`
+	Answered             bool                 `json:"answered"` // the owner let the run go on after it
 }
 
 // Verdicts of a decision.
@@ -345,7 +351,7 @@ func (s *State) Opening() bool { return s.Hosted != nil && s.Hosted.Phase == Ses
 // go on by itself: a TERMINATE, or a PAUSE that is not for another try.
 func (s *State) stopped() bool {
 	d := s.Decision
-	return d != nil && (d.Verdict == Terminate || d.Verdict == Pause && (stopcontext.Category(d.ReasonCode) != stopcontext.CategoryRetry || s.RetryStreak >= MaxRetryStreak))
+	return d != nil && !d.Answered && (d.Verdict == Terminate || d.Verdict == Pause && (stopcontext.Category(d.ReasonCode) != stopcontext.CategoryRetry || s.RetryStreak >= MaxRetryStreak))
 }
 
 // Position names the first workflow step that is not closed, or "done".
@@ -416,6 +422,36 @@ func (s *State) GrantFor(operation string) *authority.Grant {
 		}
 	}
 	return nil
+}
+
+// approvable returns the newest bounded grant that leaves the operation to the
+// owner's approval, or nil.
+func (s *State) approvable(operation string) *authority.Grant {
+	for i := len(s.Grants) - 1; i >= 0; i-- {
+		if s.Grants[i].Approvable(operation) {
+			return &s.Grants[i]
+		}
+	}
+	return nil
+}
+
+// Authority returns the grant that an operation rests on now, or nil. In exact mode a
+// commit rests on the live, unused grant of the approval of the proposal that stands;
+// without one it is the grant within which the owner may approve, and unapproved is
+// true.
+func (s *State) Authority(operation string, now evidence.Time) (grant *authority.Grant, unapproved bool) {
+	g := s.GrantFor(operation)
+	if g != nil && g.Kind == authority.KindExact {
+		standing := s.Proposal != nil && g.ProposalID != nil && *g.ProposalID == s.Proposal.ID
+		if !standing || !g.Live(now) || !g.UsesLeft(operation, s.Used[g.ID]) {
+			g = nil
+		}
+	}
+	if g != nil {
+		return g, false
+	}
+	g = s.approvable(operation)
+	return g, g != nil
 }
 
 // GrantsEnd is when the last grant expires.

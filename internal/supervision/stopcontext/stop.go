@@ -31,6 +31,7 @@ type Stop struct {
 const (
 	CategoryApproval       = "approval"
 	CategoryClarification  = "clarification"
+	CategoryRefusal        = "refusal"
 	CategoryRetry          = "retry"
 	CategoryConfiguration  = "configuration"
 	CategoryAuthority      = "authority"
