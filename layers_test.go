@@ -57,7 +57,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/stopcontext": {"internal/authority"},                                                                      // the table is by reason
 	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext"},  // what a run's state and events hold
 	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},          // what is checked, and against what
-	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
+	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
 	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/channel/edge":            {"internal/channel/bounds"},                           // every request is an exchange

@@ -13,6 +13,7 @@ import (
 	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // Replay folds a finished chain by the very rules that decided it and names
@@ -57,8 +58,16 @@ func (r *Replay) Apply(e evidence.Event) {
 		return
 	}
 	r.must(r.once(b), "twice", "the event uses an identifier for the second time")
-	if c, ok := b.(*run.Checked); ok {
-		r.recheck(c)
+	switch b := b.(type) {
+	case *run.Checked:
+		r.recheck(b)
+	case *run.Paused:
+		asked := b.Stop.Category != stopcontext.CategoryApproval || policy.Approvable(&r.state, r.catalog, r.now) != nil
+		r.must(asked, "approval-asked", "approval is asked for an effect that does not pass every other hard check")
+	case *run.Approved:
+		entry := policy.Approvable(&r.state, r.catalog, r.now)
+		same := entry != nil && b.EffectDigest == entry.EffectDigest(r.state.Config.Service, r.state.StateRevision)
+		r.must(same, "approval-digest", "the approved digest is not that of the prepared effect")
 	}
 	r.fold.Take(b)
 	switch b := b.(type) {
