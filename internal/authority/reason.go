@@ -4,8 +4,9 @@ package authority
 // api/reasons.md says for each: status, meaning, what the caller does next.
 const (
 	// Proposal shape.
-	MalformedProposal = "MALFORMED_PROPOSAL"
-	InvalidSelection  = "INVALID_SELECTION"
+	MalformedProposal    = "MALFORMED_PROPOSAL"
+	MalformedModelReport = "MALFORMED_MODEL_REPORT"
+	InvalidSelection     = "INVALID_SELECTION"
 	// Freshness and evidence.
 	MissingEvidence = "MISSING_EVIDENCE"
 	StaleState      = "STALE_STATE"
@@ -29,6 +30,14 @@ const (
 	GuardianTerminated = "GUARDIAN_TERMINATED"
 	ProviderTimeout    = "PROVIDER_TIMEOUT"
 	ProviderError      = "PROVIDER_ERROR"
+	// Managed executor.
+	ClarificationRequested = "CLARIFICATION_REQUESTED"
+	AuthorizationRequired  = "AUTHORIZATION_REQUIRED"
+	ExecutorRefused        = "EXECUTOR_REFUSED"
+	ProviderRefused        = "PROVIDER_REFUSED"
+	ProviderUnconfigured   = "PROVIDER_UNCONFIGURED"
+	ModelCallLimit         = "MODEL_CALL_LIMIT"
+	AttemptInProgress      = "ATTEMPT_IN_PROGRESS"
 	// Permits and operations.
 	PermitRequired      = "PERMIT_REQUIRED"
 	PermitMismatch      = "PERMIT_MISMATCH"

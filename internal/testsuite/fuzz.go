@@ -34,6 +34,7 @@ var targets = []target{
 	{"countersign/evidence", "FuzzReadExport", 5000},
 	{"countersign/evidence", "FuzzParseKeys", 5000},
 	{"countersign/internal/supervision/propose", "FuzzParseReport", 5000},
+	{"countersign/internal/supervision/propose", "FuzzParseOutcome", 5000},
 	{"countersign/internal/supervision/run", "FuzzReplay", 2000},
 	{"countersign/dispatch", "FuzzPermit", 5000},
 	{"countersign/dispatch", "FuzzReceipt", 5000},

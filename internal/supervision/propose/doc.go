@@ -6,7 +6,8 @@
 // [Report] selects one such action and says why. [ParseReport] reads a report and
 // [ParseOperation] the action of an operation, strictly (check 1 of G-09);
 // [Reported] is what evidence keeps of a report: structure in full, prose as
-// commitments.
+// commitments. A managed executor answers with an [Outcome], of which a report is one
+// branch.
 //
 // Everything here is pure and safe for concurrent use.
 package propose

@@ -119,22 +119,27 @@ const maxProblems = 20
 // *[MalformedError] with MALFORMED_PROPOSAL.
 func ParseReport(raw []byte) (*Report, error) {
 	p := parser{}
-	r := &Report{}
-	required := []string{"goalRestatement", "candidates", "selectedCandidateId", "justification", "expectedEffect", "uncertainties"}
-	if root := p.object("", raw, required, nil); root != nil {
-		r.GoalRestatement = p.text("/goalRestatement", root["goalRestatement"], 1, maxProse)
-		for i, c := range p.array("/candidates", root["candidates"], 1, MaxCandidates) {
-			r.Candidates = append(r.Candidates, p.candidate(fmt.Sprintf("/candidates/%d", i), c))
-		}
-		r.SelectedCandidateID = p.text("/selectedCandidateId", root["selectedCandidateId"], 1, maxID)
-		r.Justification = p.justification("/justification", root["justification"])
-		r.ExpectedEffect = p.expectedEffect("/expectedEffect", root["expectedEffect"])
-		r.Uncertainties = p.texts("/uncertainties", root["uncertainties"], maxUncertainties, maxProse)
-	}
+	r := p.report("", raw)
 	if err := p.err(authority.MalformedProposal); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+func (p *parser) report(at string, raw []byte) *Report {
+	r := &Report{}
+	required := []string{"goalRestatement", "candidates", "selectedCandidateId", "justification", "expectedEffect", "uncertainties"}
+	if root := p.object(at, raw, required, nil); root != nil {
+		r.GoalRestatement = p.text(at+"/goalRestatement", root["goalRestatement"], 1, maxProse)
+		for i, c := range p.array(at+"/candidates", root["candidates"], 1, MaxCandidates) {
+			r.Candidates = append(r.Candidates, p.candidate(fmt.Sprintf("%s/candidates/%d", at, i), c))
+		}
+		r.SelectedCandidateID = p.text(at+"/selectedCandidateId", root["selectedCandidateId"], 1, maxID)
+		r.Justification = p.justification(at+"/justification", root["justification"])
+		r.ExpectedEffect = p.expectedEffect(at+"/expectedEffect", root["expectedEffect"])
+		r.Uncertainties = p.texts(at+"/uncertainties", root["uncertainties"], maxUncertainties, maxProse)
+	}
+	return r
 }
 
 // ParseOperation reads the body of POST /operation, {"action": {...}}. The
