@@ -33,7 +33,7 @@ const maxLines = 2000
 // withinRing lists, so that siblings never meet.
 var rings = [][]string{
 	{"internal/canon", "internal/money", "internal/pubkey", "api", "internal/client"},
-	{"evidence", "dispatch", "internal/scripted"},
+	{"evidence", "dispatch", "internal/scripted", "internal/narrate"},
 	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement",

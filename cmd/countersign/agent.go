@@ -30,6 +30,8 @@ The script "overreach" alters an argument, which pauses the run.
 
 The token is never a flag: set COUNTERSIGN_TOKEN or give --token-file.
 
+Example: countersign agent --token-file token
+
 ` + members + `
 
 Status 0: everything came as expected. 1: something did not. 3: nobody answers at the origin.`

@@ -41,6 +41,8 @@ D/evidence-yours.json.
 
 The processes run as one user on one machine: they are not isolated from each other.
 
+Example: countersign demo --dir D
+
 Status 0: the purchase completed, every overreach was refused with its code, both exports verify.`
 }
 

@@ -5,27 +5,65 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
-// A line of a help that begins with a space is not wrapped with its paragraph.
-func TestHelpIsProse(t *testing.T) {
+// leaves are the commands that do something.
+func leaves(n *kong.Node) (list []*kong.Node) {
+	if len(n.Children) == 0 {
+		return []*kong.Node{n}
+	}
+	for _, c := range n.Children {
+		list = append(list, leaves(c)...)
+	}
+	return list
+}
+
+// Each command has a help with an example that it takes. A line that begins with a
+// space would not be wrapped with its paragraph.
+func TestHelp(t *testing.T) {
 	parser, err := newParser(context.Background(), streams{io.Discard, io.Discard})
 	must(t, err)
-	if len(parser.Model.Children) < 9 {
-		t.Fatalf("%d commands", len(parser.Model.Children))
+	commands := leaves(parser.Model.Node)
+	if len(commands) < 15 {
+		t.Fatalf("%d commands", len(commands))
 	}
-	for _, c := range parser.Model.Children {
+	for _, c := range commands {
+		examples := 0
 		for line := range strings.Lines(c.Detail) {
 			if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
-				t.Errorf("%s: %q", c.Name, line)
+				t.Errorf("%s: %q", c.FullPath(), line)
 			}
+			example, found := strings.CutPrefix(line, "Example: countersign ")
+			if !found {
+				continue
+			}
+			examples++
+			if err := parses(strings.TrimSpace(example)); err != nil || !strings.HasPrefix("countersign "+example, c.FullPath()) {
+				t.Errorf("%s: the example %q: %v", c.FullPath(), line, err)
+			}
+		}
+		if c.Help == "" || examples == 0 {
+			t.Errorf("%s has no help, or none with an example", c.FullPath())
 		}
 	}
 }
 
+// help is another word for --help, for a command too.
+func TestHelpWord(t *testing.T) {
+	for _, words := range [][]string{nil, {"serve"}, {"run"}, {"run", "create"}} {
+		want := says(t, program(t, append(words, "--help")...), statusDone, "Usage: countersign")
+		if got := says(t, program(t, append([]string{"help"}, words...)...), statusDone); got != want {
+			t.Errorf("help %v says something else than --help", words)
+		}
+	}
+	says(t, program(t, "help", "nonsense"), statusUsage)
+}
+
 // Without a command all of them are named, and the version has a flag too.
 func TestBare(t *testing.T) {
-	out := says(t, program(t), statusUsage, "init, serve, store, agent, demo, verify, migrate, openapi, version", "countersign --help")
+	out := says(t, program(t), statusUsage, "demo, init, serve, store, run, agent, verify, migrate, openapi, version", "countersign --help")
 	if strings.Contains(out, "...") {
 		t.Error(out)
 	}

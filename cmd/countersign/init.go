@@ -20,7 +20,9 @@ func (initCommand) Help() string {
 folder, or the schema in a PostgreSQL database that is empty. Replicas share one copy of the folder.
 
 A folder that is initialized already, one that holds something else, and a database of another
-installation are left alone, and the status is 3.`
+installation are left alone, and the status is 3.
+
+Example: countersign init --dir D`
 }
 
 func (c *initCommand) Run(ctx context.Context, s streams) error {

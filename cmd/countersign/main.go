@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,11 +28,12 @@ const (
 )
 
 type commands struct {
+	Demo    demoCommand    `cmd:"" help:"Run control plane, store and agent, and show what happens."`
 	Init    initCommand    `cmd:"" help:"Create a folder with keys and an empty ledger."`
 	Serve   serveCommand   `cmd:"" help:"Run the control plane."`
 	Store   storeCommand   `cmd:"" help:"Run the example storefront."`
+	Run     runCommand     `cmd:"" help:"Create, hand out, list, show, export and revoke runs."`
 	Agent   agentCommand   `cmd:"" help:"Run the scripted example agent."`
-	Demo    demoCommand    `cmd:"" help:"Run all three and show what happens."`
 	Verify  verifyCommand  `cmd:"" help:"Verify exported evidence."`
 	Migrate migrateCommand `cmd:"" help:"Apply pending migrations to a ledger."`
 	Openapi openapiCommand `cmd:"" help:"Print the OpenAPI document."`
@@ -56,6 +58,9 @@ func execute(args []string, s streams) int {
 	}
 	if len(args) == 0 {
 		err = errors.New("want a command: " + strings.Join(names(parser), ", "))
+	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	var command *kong.Context
 	if err == nil {

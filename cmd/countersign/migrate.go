@@ -17,7 +17,9 @@ func (migrateCommand) Help() string {
 server first and take a backup: migrations only go forward. Nothing pending is no error.
 
 The ledger must be the one that was made with the keys of the folder: a database that holds none, or another
-installation's, is left alone, and the status is 3.`
+installation's, is left alone, and the status is 3.
+
+Example: countersign migrate --dir D`
 }
 
 func (c *migrateCommand) Run(ctx context.Context, s streams) error {

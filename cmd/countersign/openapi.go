@@ -5,7 +5,9 @@ import "countersign/internal/channel"
 type openapiCommand struct{}
 
 func (openapiCommand) Help() string {
-	return `The document (OpenAPI 3.1) is produced from the code that serves and validates.`
+	return `The document (OpenAPI 3.1) is produced from the code that serves and validates.
+
+Example: countersign openapi`
 }
 
 func (openapiCommand) Run(s streams) error {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -36,12 +38,15 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("VECTORS", vectors)
+			e.Values[serverKey{}] = new(func())
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
 			"mode":   mode,
 			"change": change,
+			"server": server,
+			"word":   word,
 		},
 	})
 }
@@ -86,3 +91,51 @@ func change(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
+
+// word NAME FILE puts what a file holds, without the line's end, into a variable.
+func word(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: word NAME FILE")
+	}
+	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile(args[1]), "\n"))
+}
+
+// server ARGS… starts `countersign serve ARGS… --addr localhost:0`, waits until it is
+// ready and puts its origin into COUNTERSIGN_ORIGIN. It ends with the script, or at
+// `server stop`, which waits for its end.
+func server(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) == 1 && args[0] == "stop" {
+		stop, _ := ts.Value(serverKey{}).(*func())
+		(*stop)()
+		return
+	}
+	self, err := os.Executable()
+	ts.Check(err)
+	log := &tail{}
+	ready := &readyWatch{found: make(chan string, 1)}
+	cmd := exec.Command(self, append([]string{"serve", "--addr", "localhost:0"}, args...)...)
+	cmd.Args[0], cmd.Dir, cmd.Stderr = "countersign", ts.MkAbs("."), io.MultiWriter(log, ready)
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME")}
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	stopped := false
+	*ts.Value(serverKey{}).(*func()) = func() {
+		if !stopped {
+			stopped = true
+			ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+			ts.Check(<-ended)
+		}
+	}
+	ts.Defer(*ts.Value(serverKey{}).(*func()))
+	select {
+	case origin := <-ready.found:
+		ts.Setenv("COUNTERSIGN_ORIGIN", origin)
+	case err := <-ended:
+		stopped = true
+		ts.Fatalf("the server did not start: %v\n%s", err, log)
+	}
+}
+
+// serverKey finds what stops a script's server.
+type serverKey struct{}

@@ -32,7 +32,9 @@ func (serveCommand) Help() string {
 	return `Opens what init created and serves it until SIGTERM or SIGINT; then streams end, running requests finish,
 and the status is 0, within 10 seconds. With SQLite it holds the folder's lock.
 
-It prints what it serves and then the line "countersign: ready at ORIGIN" to stderr.`
+It prints what it serves and then the line "countersign: ready at ORIGIN" to stderr.
+
+Example: countersign serve --dir D --store-origin http://127.0.0.1:8421 --store-key S/keys/receipt.pub`
 }
 
 func (c *serveCommand) Run(ctx context.Context, s streams) error {

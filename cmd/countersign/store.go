@@ -26,7 +26,9 @@ func (storeCommand) Help() string {
 the control plane: other folder, other key, other host name (cookies ignore ports). The folder's
 keys/receipt.pub is what the control plane takes as --store-key.
 
-It prints the line "countersign: ready at ORIGIN" to stderr when it serves.`
+It prints the line "countersign: ready at ORIGIN" to stderr when it serves.
+
+Example: countersign store --dir S --create --trust D/keys/dispatch.pub`
 }
 
 // storeGrace is how long running requests of the store have when it ends; what a

@@ -35,6 +35,8 @@ hold, its signatures are checked one by one and each bad one is named.
 Two exports of one subject are compared when the integrity of both holds: only then two histories are the
 doing of the key's holder. What somebody else has altered differs too, and is no fork.
 
+Example: countersign verify evidence.json --key evidence.pub --store-key receipt.pub
+
 Status 0: everything holds. 1: something does not, or lawfulness cannot be proved. 2: not an export.`
 }
 

@@ -25,6 +25,12 @@ func (versionFlag) BeforeReset(app *kong.Kong, s streams) error {
 	return nil
 }
 
+func (versionCommand) Help() string {
+	return `Prints the program's version with the commit it was built from, the version of the contract, and Go's.
+
+Example: countersign version`
+}
+
 func (versionCommand) Run(s streams) error {
 	version := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -26,8 +26,9 @@ func New() *http.Client {
 // Reply is an answer, whatever its status.
 type Reply struct {
 	Status  int
-	Reason  string // reasonCode of a problem
-	Detail  string // detail of a problem, without what would steer a terminal
+	Reason  string   // reasonCode of a problem
+	Detail  string   // detail of a problem, without what would steer a terminal
+	Errors  []string // of a problem: what is wrong with the request, by place
 	Body    []byte
 	Cookies []*http.Cookie
 	After   time.Duration // Retry-After
@@ -60,10 +61,14 @@ func Send(client *http.Client, r *http.Request) (Reply, error) {
 		var problem struct {
 			ReasonCode string `json:"reasonCode"`
 			Detail     string `json:"detail"`
+			Errors     []struct{ Location, Message string }
 		}
 		// A problem without a code stays one: the status says enough.
 		_ = json.Unmarshal(body, &problem)
-		out.Reason, out.Detail = problem.ReasonCode, strings.Map(printable, problem.Detail)
+		out.Reason, out.Detail = strings.Map(printable, problem.ReasonCode), strings.Map(printable, problem.Detail)
+		for _, e := range problem.Errors {
+			out.Errors = append(out.Errors, strings.Map(printable, e.Location+": "+e.Message))
+		}
 	}
 	return out, nil
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 )
 
 // Owner is the owner's end of the API.
@@ -21,7 +23,19 @@ const (
 	ownerCookie = "countersign_owner"
 )
 
-// do sends a request and reads the answer, which must have this status, into v.
+// RefusedError is an answer that is not the one a request is there for.
+type RefusedError struct {
+	Request string // method and path
+	Want    int    // status
+	Reply
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s: want %d, %s", e.Request, e.Want, e.Got())
+}
+
+// do sends a request and reads the answer into v. An answer with another status is
+// a *[RefusedError].
 func (c *Owner) do(ctx context.Context, method, path string, body any, status int, v any) (Reply, error) {
 	var raw []byte
 	if body != nil {
@@ -47,7 +61,7 @@ func (c *Owner) do(ctx context.Context, method, path string, body any, status in
 		return Reply{}, err
 	}
 	if got.Status != status {
-		return got, fmt.Errorf("%s %s: want %d, %s", method, path, status, got.Got())
+		return got, &RefusedError{method + " " + path, status, got}
 	}
 	if v != nil {
 		if err := json.Unmarshal(got.Body, v); err != nil {
@@ -98,4 +112,53 @@ func (c *Owner) IssueToken(ctx context.Context, runID string) (Session, Reply, e
 // Export returns the run's signed evidence.
 func (c *Owner) Export(ctx context.Context, runID string) (Reply, error) {
 	return c.do(ctx, "GET", ownerPrefix+"runs/"+runID+"/evidence", nil, http.StatusOK, nil)
+}
+
+// Run returns a RunView.
+func (c *Owner) Run(ctx context.Context, runID string) (Reply, error) {
+	return c.do(ctx, "GET", ownerPrefix+"runs/"+runID, nil, http.StatusOK, nil)
+}
+
+// Revoke ends a run and returns its RunView.
+func (c *Owner) Revoke(ctx context.Context, runID string) (Reply, error) {
+	return c.do(ctx, "POST", ownerPrefix+"runs/"+runID+"/revoke", struct{}{}, http.StatusOK, nil)
+}
+
+// maxPage is the most runs that one answer may hold.
+const maxPage = 100
+
+// Runs returns the RunViews of the newest runs, at most that many, and whether there
+// are more. It asks for as many pages as that takes.
+func (c *Owner) Runs(ctx context.Context, most int) (runs []json.RawMessage, more bool, err error) {
+	cursor := ""
+	for {
+		var page struct {
+			Runs       []json.RawMessage `json:"runs"`
+			NextCursor *string           `json:"nextCursor"`
+		}
+		query := url.Values{"limit": {strconv.Itoa(min(maxPage, most-len(runs)))}}
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		if _, err := c.do(ctx, "GET", ownerPrefix+"runs?"+query.Encode(), nil, http.StatusOK, &page); err != nil {
+			return nil, false, err
+		}
+		runs = append(runs, page.Runs...)
+		switch {
+		case page.NextCursor == nil:
+			return runs, false, nil
+		case len(runs) >= most:
+			return runs, true, nil
+		case *page.NextCursor == cursor || len(page.Runs) == 0:
+			return nil, false, errors.New("the list of runs does not go on where it says so")
+		}
+		cursor = *page.NextCursor
+	}
+}
+
+// SignOut ends the session.
+func (c *Owner) SignOut(ctx context.Context) error {
+	_, err := c.do(ctx, "DELETE", ownerPrefix+"session", nil, http.StatusNoContent, nil)
+	c.cookie = ""
+	return err
 }

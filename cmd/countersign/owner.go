@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/internal/channel/edge"
+	"countersign/internal/client"
+	"countersign/internal/keys"
+)
+
+// signedIn are the flags of every command that acts as the owner of a running server.
+type signedIn struct {
+	Origin     string `default:"http://localhost:8420" placeholder:"URL" env:"COUNTERSIGN_ORIGIN" help:"Origin of the running control plane (${default})."`
+	Dir        string `placeholder:"D" env:"COUNTERSIGN_DIR" help:"Folder of the installation; its owner.secret signs in."`
+	SecretFile string `placeholder:"FILE" env:"COUNTERSIGN_SECRET_FILE" help:"File with the owner's secret. Default: owner.secret in --dir."`
+	JSON       bool   `name:"json" help:"Print one JSON object a line, and nothing else."`
+}
+
+const ownerStatus = `
+
+Status 0: done. 1: the server refused it as things are. 2: wrong usage, an unknown id, or a body that the server
+does not take. 3: no server, no secret or the wrong one, no ledger or no store; the message says what mends it.`
+
+// act signs in, does something as the owner and signs out.
+func (c *signedIn) act(ctx context.Context, s streams, do func(*client.Owner) error) error {
+	secret, err := c.secret()
+	if err != nil {
+		return err
+	}
+	if u, err := edge.ParseOrigin(c.origin()); err != nil || u.Host == "" {
+		return usage("--origin: want an origin such as http://localhost:8420 or https://host, in lower case and without a path")
+	}
+	o := &client.Owner{Origin: c.origin(), HTTP: client.New()}
+	if _, err = o.SignIn(ctx, secret); err == nil {
+		err = do(o)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), signOutTime)
+		defer cancel()
+		if out := o.SignOut(bounded); out != nil && err == nil {
+			fmt.Fprintln(s.err, "countersign: the session was not ended and is good for 12 hours:", out)
+		}
+	}
+	if ctx.Err() != nil {
+		return differs("interrupted")
+	}
+	return c.explain(err)
+}
+
+// signOutTime is how long an answer to signing out is waited for.
+const signOutTime = 5 * time.Second
+
+func (c *signedIn) origin() string {
+	return strings.TrimSuffix(or(c.Origin, "http://localhost:8420"), "/")
+}
+
+func (c *signedIn) secret() (string, error) {
+	switch {
+	case c.SecretFile != "":
+		secret, err := keys.ReadSecret(c.SecretFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", usage("--secret-file: %w", err)
+		}
+		return secret, err
+	case c.Dir != "":
+		secret, err := keys.ReadSecret(filepath.Join(c.Dir, "owner.secret"))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = keys.ErrNotInitialized
+		}
+		return secret, mend(err, c.Dir, database{})
+	}
+	return "", usage("want the owner's secret: --dir D, --secret-file FILE, COUNTERSIGN_DIR or COUNTERSIGN_SECRET_FILE")
+}
+
+// explain gives an error its exit status and says what to do next.
+func (c *signedIn) explain(err error) error {
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	if !ok {
+		if _, network := errors.AsType[net.Error](err); network {
+			return fmt.Errorf("no answer from %s: %w; start the server there: `countersign serve --dir %s`, or give --origin another", c.origin(), err, or(c.Dir, "D"))
+		}
+		return err
+	}
+	if refused.Reason == "" {
+		return fmt.Errorf("%s answers %d without a reason code: it is no countersign server; give --origin", c.origin(), refused.Status)
+	}
+	text := fmt.Sprintf("%d %s: %s", refused.Status, refused.Reason, strings.Join(append(refused.Errors, refused.Detail), "; "))
+	if next := adviceFor(refused.Reason); next != refused.Detail {
+		text += " " + next
+	}
+	switch status := refused.Status; {
+	case status == http.StatusUnauthorized, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
+		return errors.New(text)
+	case status == http.StatusForbidden, status == http.StatusConflict:
+		return differs("%s", text)
+	}
+	return usage("%s", text)
+}
+
+// adviceFor says what a person at a command line does about a refusal.
+func adviceFor(reason string) string {
+	switch reason {
+	case "AUTHENTICATION_REQUIRED":
+		return "Give --dir the folder that the server was started with, or --secret-file its owner.secret."
+	case "NOT_FOUND":
+		return "`countersign run list` shows what there is."
+	case "RUN_NOT_READY":
+		return "`countersign run show ID` says why and what follows."
+	case "ORIGIN_REJECTED":
+		return "Give --origin exactly what the server prints as its origin."
+	}
+	table := edge.Reasons()
+	if i := slices.IndexFunc(table, func(r edge.Reason) bool { return r.Code == reason }); i >= 0 {
+		return table[i].Next
+	}
+	return ""
+}
+
+// printLine writes JSON in one line.
+func printLine(w io.Writer, raw []byte) error {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return fmt.Errorf("the answer is unreadable: %w", err)
+	}
+	_, err := fmt.Fprintf(w, "%s\n", &b)
+	return err
+}

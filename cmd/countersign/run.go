@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"countersign/evidence"
+	"countersign/internal/client"
+	"countersign/internal/narrate"
+)
+
+type runCommand struct {
+	Create runCreateCommand `cmd:"" help:"Create a run and print its id."`
+	Token  runTokenCommand  `cmd:"" help:"Issue the run's token for its agent and print it."`
+	List   runListCommand   `cmd:"" help:"List runs, newest first."`
+	Show   runShowCommand   `cmd:"" help:"Show a run: what it is, what stopped it, what happened."`
+	Export runExportCommand `cmd:"" help:"Export a run's signed evidence to a file."`
+	Revoke runRevokeCommand `cmd:"" help:"End a run."`
+}
+
+func (runCommand) Help() string {
+	return `Each acts as the owner of a running server: it signs in with the owner's secret and signs out. No command
+approves anything; that belongs to the owner's page.
+
+Example: countersign run list --dir D`
+}
+
+// oneRun is the operand of what is about one run.
+type oneRun struct {
+	ID string `arg:"" name:"id" help:"The run's id."`
+	signedIn
+}
+
+// Validate is called by kong.
+func (c *oneRun) Validate() error {
+	const form = "00000000-0000-0000-0000-000000000000"
+	shape := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("0123456789abcdef", r) {
+			return '0'
+		}
+		return r
+	}, c.ID)
+	if shape != form {
+		return errors.New("want a run's id in lower case, as `countersign run list` shows it")
+	}
+	return nil
+}
+
+type runCreateCommand struct {
+	Body string `required:"" placeholder:"FILE" help:"What to create, as JSON; - reads standard input."`
+	signedIn
+}
+
+func (runCreateCommand) Help() string {
+	return `The body is that of POST /api/v1/owner/runs: service, mode, channel, budgetCents, instruction and more;
+countersign openapi describes it. Prints the id, with --json the RunView.
+
+When no answer comes it is unknown whether there is a run: look at the list before you try again.
+
+Example: countersign run create --dir D --body run.json` + ownerStatus
+}
+
+// maxBody is a little more than a server takes, in bytes: it is the server that refuses.
+const maxBody = 64<<10 + 1
+
+func (c *runCreateCommand) Run(ctx context.Context, s streams) error {
+	body, err := readBody(c.Body)
+	if err != nil {
+		return err
+	}
+	return c.act(ctx, s, func(o *client.Owner) error {
+		id, r, err := o.CreateRun(ctx, json.RawMessage(body))
+		if op, ok := errors.AsType[*net.OpError](err); err != nil && r.Status == 0 && !(ok && op.Op == "dial") {
+			return fmt.Errorf("it is unknown whether a run was created, look at `countersign run list`: %w", err)
+		}
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printLine(s.out, r.Body)
+		}
+		_, err = fmt.Fprintln(s.out, id)
+		return err
+	})
+}
+
+func readBody(name string) ([]byte, error) {
+	in := os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usage("--body: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	body, err := io.ReadAll(io.LimitReader(in, maxBody))
+	if err != nil {
+		return nil, usage("--body %s: %w", name, err)
+	}
+	var any json.RawMessage
+	if err := json.Unmarshal(body, &any); err != nil {
+		return nil, usage("--body %s: not JSON: %w", name, err)
+	}
+	return body, nil
+}
+
+type runTokenCommand struct{ oneRun }
+
+func (runTokenCommand) Help() string {
+	return `Prints the token alone to stdout, so that it can go into a file (set umask 077 first), and to stderr how
+long it is good. It is shown once; issuing another ends it. With --json: token, expiresAt and origin.
+
+Example: countersign run token 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
+}
+
+func (c *runTokenCommand) Run(ctx context.Context, s streams) error {
+	return c.act(ctx, s, func(o *client.Owner) error {
+		session, r, err := o.IssueToken(ctx, c.ID)
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return printLine(s.out, r.Body)
+		}
+		fmt.Fprintf(s.err, "The token is good at %s until %s.\n", session.Origin, session.ExpiresAt)
+		_, err = fmt.Fprintln(s.out, session.Token)
+		return err
+	})
+}
+
+type runListCommand struct {
+	Limit int `default:"100" placeholder:"N" help:"At most so many of the newest (${default}), 1 to 10000."`
+	signedIn
+}
+
+func (runListCommand) Help() string {
+	return `A line a run: id, status, outcome, service and target, mode, what is spent of the budget, and age. When there
+are more than --limit, stderr says so. With --json a RunView a line.
+
+Example: countersign run list --dir D --limit 20` + ownerStatus
+}
+
+func (c *runListCommand) Run(ctx context.Context, s streams) error {
+	if c.Limit < 1 || c.Limit > 10_000 {
+		return usage("--limit: want 1 to 10000")
+	}
+	return c.act(ctx, s, func(o *client.Owner) error {
+		runs, more, err := o.Runs(ctx, c.Limit)
+		if err != nil {
+			return err
+		}
+		if more {
+			fmt.Fprintf(s.err, "These are the newest %d runs; there are more: --limit.\n", len(runs))
+		}
+		var views []*narrate.View
+		for _, raw := range runs {
+			if c.JSON {
+				err = printLine(s.out, raw)
+			} else {
+				var v *narrate.View
+				v, err = narrate.Parse(raw)
+				views = append(views, v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if c.JSON {
+			return nil
+		}
+		return narrate.List(s.out, views, time.Now())
+	})
+}
+
+type runShowCommand struct{ oneRun }
+
+func (runShowCommand) Help() string {
+	return `Shows instruction, terms, budget and grants, why the run stands still and what to do about it, and its timeline:
+a line an event with sequence and time, by turns. [...] is the provenance of a verdict, as it was recorded. What
+you read is the server's word; the evidence, verified, is the proof. With --json the RunView.
+
+Example: countersign run show 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
+}
+
+func (c *runShowCommand) Run(ctx context.Context, s streams) error {
+	return c.act(ctx, s, func(o *client.Owner) error {
+		r, err := o.Run(ctx, c.ID)
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return printLine(s.out, r.Body)
+		}
+		v, err := narrate.Parse(r.Body)
+		if err != nil {
+			return err
+		}
+		return narrate.Show(s.out, v, c.origin(), time.Now())
+	})
+}
+
+type runExportCommand struct {
+	Out string `required:"" placeholder:"FILE" help:"File to make; one that exists is left alone."`
+	oneRun
+}
+
+func (runExportCommand) Help() string {
+	return `Writes the evidence as it stands now to a new file (0600: it holds the run's texts) and prints its head as
+SEQ:HASH. Keep the head elsewhere: verify --head finds with it a chain that was cut or rewritten later. With
+--json: runId, file, bytes and head.
+
+Example: countersign run export 01940e2e-7c00-7000-8000-000000000001 --dir D --out evidence.json` + ownerStatus
+}
+
+func (c *runExportCommand) Run(ctx context.Context, s streams) error {
+	if _, err := os.Lstat(c.Out); err == nil {
+		return usage("--out: %s exists and was left alone; give another name", c.Out)
+	}
+	return c.act(ctx, s, func(o *client.Owner) error {
+		r, err := o.Export(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		var export struct {
+			Format  string
+			Subject struct{ ID string }
+			Head    string
+			Count   int64
+		}
+		if err := json.Unmarshal(r.Body, &export); err != nil || export.Format != evidence.ExportFormat || export.Subject.ID != c.ID {
+			return errors.New("the answer is not the evidence of this run; nothing was written")
+		}
+		err = client.SaveNew(c.Out, r.Body)
+		switch {
+		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
+			return usage("--out: %w", err)
+		case err != nil:
+			return fmt.Errorf("--out: %w", err)
+		}
+		head := evidence.Link{Sequence: export.Count, Hash: export.Head}.String()
+		if c.JSON {
+			return json.NewEncoder(s.out).Encode(map[string]any{"runId": c.ID, "file": c.Out, "bytes": len(r.Body), "head": head})
+		}
+		fmt.Fprintf(s.err, "Wrote %s. Its head follows; keep it elsewhere. Next: countersign verify %s --key evidence.pub --head HEAD\n", c.Out, quoted(c.Out))
+		_, err = fmt.Fprintln(s.out, head)
+		return err
+	})
+}
+
+type runRevokeCommand struct{ oneRun }
+
+func (runRevokeCommand) Help() string {
+	return `Ends the run with its unused permit, its grant and its token. What was sent already cannot be undone. Revoking
+again changes nothing. Prints status and outcome, with --json the RunView.
+
+Example: countersign run revoke 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
+}
+
+func (c *runRevokeCommand) Run(ctx context.Context, s streams) error {
+	return c.act(ctx, s, func(o *client.Owner) error {
+		r, err := o.Revoke(ctx, c.ID)
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return printLine(s.out, r.Body)
+		}
+		v, err := narrate.Parse(r.Body)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.out, "%s, outcome %s\n", v.Status, v.Outcome)
+		return err
+	})
+}
