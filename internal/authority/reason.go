@@ -62,6 +62,13 @@ const (
 	OwnerRevoked        = "OWNER_REVOKED"
 	CredentialMisuse    = "CREDENTIAL_MISUSE"
 	Frozen              = "FROZEN"
+	// Workspace.
+	RevisionConflict     = "REVISION_CONFLICT"
+	GuardianNotVerified  = "GUARDIAN_NOT_VERIFIED"
+	GuardianNotPublished = "GUARDIAN_NOT_PUBLISHED"
+	GuardianDegraded     = "GUARDIAN_DEGRADED"
+	GuardianMismatch     = "GUARDIAN_MISMATCH"
+	WorkspaceLimit       = "WORKSPACE_LIMIT"
 	// Requests.
 	InvalidRequest = "INVALID_REQUEST"
 	NotImplemented = "NOT_IMPLEMENTED"

@@ -93,6 +93,12 @@ var reasons = []Reason{
 	{RateLimited, 429, "Too many attempts", "Try again after Retry-After.", time.Second},
 	{LedgerUnavailable, 503, "Ledger does not answer", "Send an operation again with the same x-idempotency-key; for a run that was to be created, look at the list of runs first: it has no key.", time.Second},
 	{Internal, 500, "Internal error", "Try again later; the operator's log says more.", 0},
+	{authority.RevisionConflict, 409, "Edited meanwhile", "Get the workspace, look at what the policy says now, and send the change again with its revision. Nothing was overwritten.", 0},
+	{authority.GuardianNotVerified, 409, "Guardian policy not verified", "Verify exactly this revision and activate it within an hour of a success.", 0},
+	{authority.GuardianNotPublished, 409, "Guardian policy not published", "Verify and activate the policy before creating runs with it.", 0},
+	{authority.GuardianDegraded, 409, "Guardian policy degraded", "Verify and activate the policy again; runs that are bound to it already go on.", 0},
+	{authority.GuardianMismatch, 409, "Run does not match its guardian policy", "Leave mode, budgetCents and interrogator to the policy, and send its service, one of its channels and target local.", 0},
+	{authority.WorkspaceLimit, 409, "Workspace full", "Go on with what is there; nothing was stored.", 0},
 }
 
 func reasonOf(code string) (Reason, bool) {
