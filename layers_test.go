@@ -39,7 +39,7 @@ var rings = [][]string{
 		"internal/ledger", "internal/ledger/postgres/statement",
 		"internal/keys",
 		"internal/supervision/model/replay",
-		"internal/supervision/service", "internal/supervision/service/merchant",
+		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
 	{"internal/supervision/records", "internal/supervision/gateway", "internal/identity", "internal/audit"},
