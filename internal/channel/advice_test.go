@@ -15,7 +15,7 @@ func TestCreateTellsWhatToSend(t *testing.T) {
 	body := map[string]any{"service": "merchant", "budgetCents": "13700", "instruction": "Buy a keyboard."}
 	a := h.owner("POST", "/runs", body)
 	a.is(t, "the required members", 501, "NOT_IMPLEMENTED")
-	for _, want := range []string{`channel "browser" (the default)`, `mode "exact" (the default)`} {
+	for _, want := range []string{`channel "browser" (the default)`} {
 		if !strings.Contains(a.text("detail"), want) {
 			t.Errorf("want %s in %s", want, a.text("detail"))
 		}

@@ -116,6 +116,9 @@ func record(h *house) map[string]exchange {
 	spec.body = []byte(strings.Join(lines(string(spec.body))[:3], "\n") + "\n")
 	keep("get-specification", "beginning", nil, spec)
 	keep("revoke-run", "local-run", map[string]any{}, h.owner("POST", "/runs/"+other+"/revoke", map[string]any{}))
+	for operation, e := range h.recoveries() {
+		keep(operation, e.name, e.body, e.answer)
+	}
 	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
 	return all
 }

@@ -80,7 +80,7 @@ type capabilities struct {
 		Mode           string            `json:"mode" example:"bounded"`
 		Status         string            `json:"status" example:"ready"`
 		Instruction    string            `json:"instruction" doc:"What the owner asks for. Restate it in goalRestatement of a report."`
-		Clarifications []string          `json:"clarifications" doc:"What the owner has added since. Always empty in this version."`
+		Clarifications []string          `json:"clarifications" doc:"What the owner has added since, oldest first. It widens no grant."`
 		Terms          json.RawMessage   `json:"terms" doc:"The owner's terms."`
 		Grants         []authority.Grant `json:"grants" doc:"What is allowed, how often and until when."`
 		Budget         budget            `json:"budget"`
@@ -100,7 +100,7 @@ func (a *agent) capabilities(ctx context.Context, _ *struct{}) (*capabilities, e
 	b.RunID, b.Service, b.Target, b.Channel, b.Mode, b.Status = s.ID, s.Config.Service, s.Config.Target, s.Config.Channel, s.Config.Mode, s.Status
 	b.Terms, b.Workflow, b.Position, b.Catalog = s.Terms, s.Workflow, c.Position, c.Catalog
 	b.Budget = budget{s.Budget.Limit.String(), s.Budget.Spent.String(), s.Budget.Reserved.String()}
-	b.Instruction, b.Clarifications, b.Grants = c.Instruction, []string{}, s.Grants
+	b.Instruction, b.Clarifications, b.Grants = c.Instruction, c.Clarifications, s.Grants
 	return out, nil
 }
 

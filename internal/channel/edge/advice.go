@@ -1,8 +1,8 @@
 package edge
 
-// What a reason means for the run, and what is left to do then. This build has no
-// clarify, retry, approve or reconcile.
+// What a reason means for the run, and who mends it how.
 const (
-	paused = "The run is paused and stays so in this build; "
-	newRun = "ask the owner for a new run."
+	clarify = "The run is paused: the owner clarifies it, which widens no grant, or revokes it. Then "
+	retry   = "A run that is paused goes on when the owner retries it; nothing was dispatched. Then "
+	probe   = "Do not send it again, here or in another run: it may have happened. The run is paused: the owner probes the store, and failing that states what is known (reconcile), or revokes."
 )

@@ -48,6 +48,7 @@ func Register(api *edge.API, c Config) {
 	edge.Register(api, operation("revoke-run", http.MethodPost, "/runs/{id}/revoke", "Revoke a run",
 		"Ends the run, its unused permit and its grant. What was dispatched already cannot be undone and stays as it is. Revoking again changes nothing.",
 		authority.NotFound, authority.RunNotReady), o.revoke)
+	o.registerRecovery(api)
 	edge.Register(api, operation("issue-session", http.MethodPost, "/runs/{id}/session", "Issue the run's token",
 		"Extension. Issues the restricted token for the run's agent and ends the former one. It is shown once and lives no longer than the grant.",
 		authority.NotFound, authority.RunNotReady), o.session)

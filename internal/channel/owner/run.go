@@ -25,7 +25,7 @@ type createInput struct {
 		Target            string `json:"target,omitempty" enum:"local,hosted" default:"local" doc:"local: a synthetic shop inside the control plane. hosted: the store of --store-origin." example:"hosted"`
 		Channel           string `json:"channel,omitempty" enum:"browser,http,mcp,webmcp" default:"browser" doc:"Only http is built. The default is not, so send it." example:"http"`
 		TrafficActor      string `json:"trafficActor,omitempty" enum:"agent,human" default:"agent" doc:"Caller-reported attribution; proves nothing and changes nothing." example:"agent"`
-		Mode              string `json:"mode,omitempty" enum:"exact,bounded" default:"exact" doc:"Only bounded is built. The default is not, so send it." example:"bounded"`
+		Mode              string `json:"mode,omitempty" enum:"exact,bounded" default:"exact" doc:"exact: every prepared transaction waits for its approval. bounded: the limits are approved up front." example:"bounded"`
 		ExecutionMode     string `json:"executionMode,omitempty" enum:"live,replay" default:"replay" doc:"Only replay is built." example:"replay"`
 		Executor          string `json:"executor,omitempty" enum:"openai,replay" default:"replay" doc:"Only replay is built." example:"replay"`
 		Interrogator      string `json:"interrogator,omitempty" enum:"openai,replay" default:"replay" doc:"The guardian's provider. Only replay is built: verdicts that were written down beforehand." example:"replay"`
@@ -179,12 +179,14 @@ type RunView struct {
 	Observation       wire.Nullable[wire.Observation] `json:"observation"`
 	ModelCalls        int64                           `json:"modelCalls"`
 	Turns             int64                           `json:"turns"`
-	Proposal          wire.Nullable[run.Proposal]     `json:"proposal"`
+	Proposal          wire.Nullable[Proposal]         `json:"proposal"`
+	Eligible          []string                        `json:"eligible" doc:"Names of the owner's routes that would be accepted now, as far as the run itself tells."`
 	Executions        []Execution                     `json:"executions"`
 	LastDecision      wire.Nullable[wire.Decision]    `json:"lastDecision"`
 	PendingPermit     wire.Nullable[PendingPermit]    `json:"pendingPermit" doc:"The live permit, without its token."`
 	Clarifications    []string                        `json:"clarifications"`
 	Session           wire.Nullable[run.Session]      `json:"session" doc:"The restricted session, without its token."`
+	Now               evidence.Time                   `json:"now" doc:"When this was read, by the server's clock; count expiries down from it."`
 	Head              string                          `json:"head" doc:"SEQ:HASH of the newest event; keep it to check an export with --head."`
 	Timeline          []Event                         `json:"timeline"`
 }
@@ -201,6 +203,42 @@ type Execution struct {
 	DispatchedAt  string                      `json:"dispatchedAt"`
 	Receipt       wire.Nullable[wire.Receipt] `json:"receipt"`
 	ObservationID *string                     `json:"observationId" nullable:"true"`
+}
+
+// Proposal is the prepared transaction with the whole effect that an approval names
+// (H-223).
+type Proposal struct {
+	ProposalID      string                 `json:"proposalId"`
+	OperationID     string                 `json:"operationId"`
+	Label           string                 `json:"label"`
+	Destination     string                 `json:"destination"`
+	AmountCents     string                 `json:"amountCents"`
+	Currency        string                 `json:"currency"`
+	Args            json.RawMessage        `json:"args"`
+	DisclosedFields []string               `json:"disclosedFields"`
+	Postconditions  []string               `json:"postconditions"`
+	Scope           []authority.Constraint `json:"scope" doc:"The owner's terms that it stays within."`
+	TermsDigest     string                 `json:"termsDigest"`
+	EffectDigest    string                 `json:"effectDigest" doc:"What an approval names, the service is asked for and the receipt repeats."`
+	StateRevision   int64                  `json:"stateRevision"`
+	DocumentEpoch   int64                  `json:"documentEpoch"`
+	ExpiresAt       evidence.Time          `json:"expiresAt"`
+	Approved        bool                   `json:"approved"`
+}
+
+func newProposal(s *run.State, p *records.Prepared) *Proposal {
+	if p == nil {
+		return nil
+	}
+	scope := []authority.Constraint{}
+	if g, _ := s.Authority(p.OperationID, s.UpdatedAt); g != nil {
+		scope = g.Constraints
+	}
+	return &Proposal{
+		ProposalID: p.ID, OperationID: p.OperationID, Label: p.Entry.Label, Destination: p.Destination, AmountCents: p.AmountCents.String(), Currency: p.Currency,
+		Args: p.Entry.Args, DisclosedFields: p.Entry.Effect.DisclosedFields, Postconditions: p.Entry.Effect.Postconditions, Scope: scope,
+		TermsDigest: p.TermsDigest, EffectDigest: p.EffectDigest, StateRevision: p.StateRevision, DocumentEpoch: p.DocumentEpoch, ExpiresAt: p.ExpiresAt, Approved: p.Approved,
+	}
 }
 
 // PendingPermit is the live permit without its token.
@@ -231,8 +269,8 @@ func newRunView(v *records.View) *RunView {
 		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(),
 		Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(), Verified: append([]string{}, s.Verified...),
 		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.Null(wire.NewObservation(v.Observation)),
-		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(s.Proposal), LastDecision: wire.Null(wire.NewDecision(v.Decision)),
-		Clarifications: []string{}, Executions: []Execution{}, Timeline: []Event{}, Head: v.Head,
+		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(newProposal(s, v.Prepared)), Eligible: v.Eligible, Now: v.Now, LastDecision: wire.Null(wire.NewDecision(v.Decision)),
+		Clarifications: v.Clarifications, Executions: []Execution{}, Timeline: []Event{}, Head: v.Head,
 	}
 	if p := s.Permit; p != nil {
 		out.PendingPermit = wire.Null(&PendingPermit{p.ID, p.Bindings.OperationID, p.AmountCents.String(), p.ExpiresAt})

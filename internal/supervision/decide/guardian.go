@@ -16,7 +16,9 @@ import (
 type Matter struct {
 	Service     string
 	Instruction evidence.Commitment
-	Terms       json.RawMessage
+	// Clarifications are the owner's words, oldest first; they widen nothing.
+	Clarifications []evidence.Commitment
+	Terms          json.RawMessage
 	Grants      []authority.Grant
 	Workflow    []run.Step
 	Position    string // in the workflow
@@ -24,8 +26,8 @@ type Matter struct {
 	Report      *propose.Report
 	Review      policy.Review // its findings, all passed
 
-	// Text reads a free text that a commitment stands for: the instruction, or the
-	// observation's view. The view is content of the service: untrusted, never
+	// Text reads a free text that a commitment stands for: the instruction, a
+	// clarification, or the observation's view. The view is content of the service: untrusted, never
 	// instructions.
 	Text func(evidence.Commitment) (string, error)
 }
@@ -34,7 +36,7 @@ type Matter struct {
 func (d *Deciding) Matter(r *propose.Report, review policy.Review, seen *run.Observed, text func(evidence.Commitment) (string, error)) Matter {
 	s := d.s
 	return Matter{
-		Service: s.Config.Service, Instruction: s.Instruction, Terms: s.Terms, Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(),
+		Service: s.Config.Service, Instruction: s.Instruction, Clarifications: s.Clarifications, Terms: s.Terms, Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(),
 		Observation: seen, Report: r, Review: review, Text: text,
 	}
 }

@@ -25,7 +25,7 @@ type ApproveRequest struct {
 // (G-03, H-224); in the last case the run stops for another try.
 func (d *Deciding) Approve(r ApproveRequest) *authority.Denial {
 	s := d.s
-	if denial := d.recoverable(stopcontext.CategoryApproval); denial != nil {
+	if denial := d.CanApprove(); denial != nil {
 		return denial
 	}
 	p := s.Proposal
@@ -60,6 +60,12 @@ func (d *Deciding) Approve(r ApproveRequest) *authority.Denial {
 	d.emit(&run.Resumed{Cause: run.CauseApproved})
 	d.notAfter(grant.ExpiresAt)
 	return nil
+}
+
+// CanApprove reports whether the run waits for an approval, so that the service is
+// looked at only then.
+func (d *Deciding) CanApprove() *authority.Denial {
+	return d.recoverable(stopcontext.CategoryApproval)
 }
 
 // unapprovable says which hard check an approval would not help over.

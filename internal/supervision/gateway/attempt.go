@@ -44,6 +44,10 @@ func (g *Gateway) executeLocal(ctx context.Context, c *claim) error {
 		if err != nil {
 			return err
 		}
+		if a.State().DropReceipt && c.permit.Class != propose.ClassRead && effect.Refused == "" {
+			a.change.Writes = append(a.change.Writes, ledger.Write{Key: local.Key, Revision: local.Revision, Head: local.Head, State: effect.State})
+			return denied(a.Unconfirmed(c.executionID, "simulated"))
+		}
 		durations := c.durations(start)
 		outcome := decide.Outcome{Kind: run.ReceiptLocal, Result: run.ResultApplied, OrderID: effect.OrderID, BodySHA256: viewHash(effect.View)}
 		if effect.Refused != "" {

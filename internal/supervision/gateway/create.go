@@ -82,7 +82,6 @@ func (g *Gateway) built(c run.Config) (Service, *authority.Denial) {
 		{ok, "service", c.Service, `"merchant"`, false},
 		{!ok || c.Target != run.TargetHosted || hosted, "target", c.Target, `"local"`, false},
 		{c.Channel == "http", "channel", c.Channel, `"http"`, c.Channel == "browser"},
-		{c.Mode == "bounded", "mode", c.Mode, `"bounded"`, c.Mode == "exact"},
 		{c.ExecutionMode == "replay", "executionMode", c.ExecutionMode, `"replay"`, false},
 		{c.Executor == "replay", "executor", c.Executor, `"replay"`, false},
 		{c.Interrogator == "replay", "interrogator", c.Interrogator, `"replay"`, false},

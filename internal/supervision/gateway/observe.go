@@ -69,36 +69,42 @@ func momentOf(s *run.State) moment {
 	return m
 }
 
-// errLookFirst makes looking ask the service and decide again.
+// errLookFirst makes seeing ask the service and decide again.
 var errLookFirst = errors.New("gateway: the service has to be seen first")
 
 // looking decides f, which may call look once to record how the service is now,
 // together with the verification of an execution that waits for it. view is the
-// body that a read has just returned. A hosted service is asked between two
-// decisions and never inside one; f returns look's error.
+// body that a read has just returned. f returns look's error.
 func (g *Gateway) looking(ctx context.Context, id string, view *string, f func(a *attempt, look func() error) error) error {
+	return g.seeing(ctx, id, view, func(a *attempt, see func() (decide.Sighting, error)) error {
+		return f(a, func() error {
+			sighting, err := see()
+			if err != nil {
+				return err
+			}
+			return g.record(a, g.services[a.State().Config.Service], sighting)
+		})
+	})
+}
+
+// seeing decides f, which may call see once to see how the service is now. A hosted
+// service is asked between two decisions and never inside one; f returns see's error.
+func (g *Gateway) seeing(ctx context.Context, id string, view *string, f func(a *attempt, see func() (decide.Sighting, error)) error) error {
 	var last glimpse
 	for range maxTries {
 		var wanted *run.State
 		err := g.decide(ctx, id, func(a *attempt) error {
 			wanted = nil
-			return f(a, func() error {
-				s, svc := a.State(), g.services[a.State().Config.Service]
-				if s.Config.Target != run.TargetHosted {
-					sighting, err := g.seeLocal(ctx, a, svc, view)
-					if err != nil {
-						return err
-					}
-					return g.record(a, svc, sighting)
-				}
+			return f(a, func() (decide.Sighting, error) {
+				s := a.State()
 				switch {
+				case s.Config.Target != run.TargetHosted:
+					return g.seeLocal(ctx, a, g.services[s.Config.Service], view)
 				case last.of != momentOf(s):
 					wanted = s
-					return errLookFirst
-				case last.err != nil:
-					return last.err
+					return decide.Sighting{}, errLookFirst
 				}
-				return g.record(a, svc, last.sighting)
+				return last.sighting, last.err
 			})
 		})
 		if wanted == nil {

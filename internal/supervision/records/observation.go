@@ -56,6 +56,19 @@ func (r *Reader) Observation(ctx context.Context, id string, seen *run.Observed)
 	return out, nil
 }
 
+// texts reads several erasable texts.
+func (r *Reader) texts(ctx context.Context, id string, of []evidence.Commitment) ([]string, error) {
+	out := []string{}
+	for _, c := range of {
+		text, err := r.Text(ctx, id, c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
 // Text reads an erasable text; an erased one reads as such.
 func (r *Reader) Text(ctx context.Context, id string, c evidence.Commitment) (string, error) {
 	t, err := r.ledger.Text(ctx, r.Key(id), c.Text)

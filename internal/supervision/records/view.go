@@ -20,10 +20,42 @@ type View struct {
 	Instruction string
 	Workspace   string
 	Head        string
+	Now         evidence.Time // when this was read, by the ledger's clock
 	Observation *Observation
 	Decision    *Decision
-	Executions  []Execution
-	Timeline    []Line
+	Prepared    *Prepared
+	// Clarifications are the owner's words, oldest first.
+	Clarifications []string
+	// Eligible names what an owner could do now, see [decide.Eligible].
+	Eligible   []string
+	Executions []Execution
+	Timeline   []Line
+}
+
+// Prepared is the prepared proposal together with the whole effect that an approval
+// would name: the catalog entry that commits it and its digest.
+type Prepared struct {
+	run.Proposal
+	Entry        propose.Entry
+	EffectDigest string
+	Approved     bool // the newest approval is of exactly this effect
+}
+
+// prepared returns the proposal that stands with its effect, or nil when none stands or
+// the newest catalog does not offer it.
+func prepared(s *run.State, seen *Observation) *Prepared {
+	if s.Proposal == nil || seen == nil {
+		return nil
+	}
+	entry := propose.FindEntry(seen.Catalog, func(e *propose.Entry) bool {
+		return e.Effect.TransactionProposalID != nil && *e.Effect.TransactionProposalID == s.Proposal.ID
+	})
+	if entry == nil {
+		return nil
+	}
+	digest := entry.EffectDigest(s.Config.Service, s.StateRevision)
+	approved := s.Approval != nil && s.Approval.ProposalID == s.Proposal.ID && s.Approval.EffectDigest == digest
+	return &Prepared{*s.Proposal, *entry, digest, approved}
 }
 
 // Execution is one execution of a run, newest last.
@@ -64,8 +96,11 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 		return nil, err
 	}
 	s := c.State
-	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Link().String()}
+	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Link().String(), Now: c.Now, Eligible: decide.Eligible(s, c.Now)}
 	if v.Instruction, err = r.Text(ctx, id, s.Instruction); err != nil {
+		return nil, err
+	}
+	if v.Clarifications, err = r.texts(ctx, id, s.Clarifications); err != nil {
 		return nil, err
 	}
 	if s.Observation != nil {
@@ -77,6 +112,7 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 			return nil, err
 		}
 	}
+	v.Prepared = prepared(s, v.Observation)
 	if s.Decision != nil {
 		if v.Decision, err = r.Explain(ctx, s, nil); err != nil {
 			return nil, err
@@ -130,10 +166,11 @@ func (r *Reader) List(ctx context.Context, before string, limit int) ([]*View, e
 
 // Capabilities is what a consumer is told to do and may do at all (H-030, H-130).
 type Capabilities struct {
-	State       *run.State
-	Instruction string
-	Position    string
-	Catalog     []propose.Entry
+	State          *run.State
+	Instruction    string
+	Clarifications []string // the owner's words since, oldest first
+	Position       string
+	Catalog        []propose.Entry
 }
 
 // Capabilities returns instruction, grants, terms, workflow and the newest catalog.
@@ -150,7 +187,11 @@ func (r *Reader) Capabilities(ctx context.Context, id string) (*Capabilities, er
 	if err != nil {
 		return nil, err
 	}
-	return &Capabilities{c.State, instruction, c.State.Position(), seen.Catalog}, nil
+	clarifications, err := r.texts(ctx, id, c.State.Clarifications)
+	if err != nil {
+		return nil, err
+	}
+	return &Capabilities{c.State, instruction, clarifications, c.State.Position(), seen.Catalog}, nil
 }
 
 // Head returns the highest sequence of a run.
