@@ -47,6 +47,7 @@ var rings = [][]string{
 	{"internal/channel"}, // every route together
 	{"internal/app"},
 	{"store"},
+	{"internal/command", "internal/command/asowner"},
 	{"cmd/countersign"},
 }
 

@@ -42,7 +42,7 @@ func (c *agentCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	out := newTimeline(s.out, c.JSON)
+	out := newTimeline(s.Out, c.JSON)
 	out.say("This is a scripted agent: it follows the script %q and no model decides anything.\n", c.Script)
 	out.head()
 	a := &scripted.Agent{

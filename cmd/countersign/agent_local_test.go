@@ -34,7 +34,7 @@ func (i *installation) agent(t *testing.T, token string) (int, string) {
 	t.Helper()
 	t.Setenv("COUNTERSIGN_TOKEN", token)
 	var out bytes.Buffer
-	status := execute([]string{"agent", "--origin", i.origin}, streams{&out, &out})
+	status := execute([]string{"agent", "--origin", i.origin}, streams{Out: &out, Err: &out})
 	return status, out.String()
 }
 

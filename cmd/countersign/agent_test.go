@@ -113,7 +113,7 @@ func (i *installation) play(t *testing.T, script string) (string, int) {
 	must(t, err)
 	t.Setenv("COUNTERSIGN_TOKEN", session.Token)
 	var out, log bytes.Buffer
-	status := execute([]string{"agent", "--origin", session.Origin, "--script", script}, streams{&out, &log})
+	status := execute([]string{"agent", "--origin", session.Origin, "--script", script}, streams{Out: &out, Err: &log})
 	return out.String() + log.String(), status
 }
 

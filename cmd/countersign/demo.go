@@ -66,7 +66,7 @@ const (
 )
 
 func (c *demoCommand) Run(ctx context.Context, s streams) error {
-	d := &demo{dir: c.Dir, out: newTimeline(s.out, c.JSON), logs: map[string]*os.File{}}
+	d := &demo{dir: c.Dir, out: newTimeline(s.Out, c.JSON), logs: map[string]*os.File{}}
 	if d.dir == "" {
 		var err error
 		if d.dir, err = os.MkdirTemp("", "countersign-demo-"); err != nil {

@@ -23,7 +23,7 @@ func leaves(n *kong.Node) (list []*kong.Node) {
 // Each command has a help with an example that it takes. A line that begins with a
 // space would not be wrapped with its paragraph.
 func TestHelp(t *testing.T) {
-	parser, err := newParser(context.Background(), streams{io.Discard, io.Discard})
+	parser, err := newParser(context.Background(), streams{Out: io.Discard, Err: io.Discard})
 	must(t, err)
 	commands := leaves(parser.Model.Node)
 	if len(commands) < 15 {

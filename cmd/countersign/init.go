@@ -26,13 +26,13 @@ Example: countersign init --dir D`
 }
 
 func (c *initCommand) Run(ctx context.Context, s streams) error {
-	url, err := c.url()
+	url, err := c.Address()
 	if err != nil {
 		return err
 	}
 	err = app.Init(ctx, c.Dir, url)
 	if errors.Is(err, keys.ErrExists) {
-		return fmt.Errorf("%s is initialized already and was left alone; run `countersign serve --dir %s%s`", c.Dir, c.Dir, c.flag())
+		return fmt.Errorf("%s is initialized already and was left alone; run `countersign serve --dir %s%s`", c.Dir, c.Dir, c.Flag())
 	}
 	if errors.Is(err, app.ErrForeign) {
 		return errors.New("the database belongs to another installation; give an empty one. Nothing was created")
@@ -44,12 +44,12 @@ func (c *initCommand) Run(ctx context.Context, s streams) error {
 	if url != "" {
 		ledger = "the PostgreSQL database"
 	}
-	_, err = fmt.Fprintf(s.out, `Created %s
+	_, err = fmt.Fprintf(s.Out, `Created %s
   owner.secret       what the owner signs in with; keep it
   keys/              private keys; whoever has them is the control plane
   keys/evidence.pub  the public key; give it to whoever verifies
   ledger             %s
 Next: countersign serve --dir %s%s
-`, c.Dir, ledger, c.Dir, c.flag())
+`, c.Dir, ledger, c.Dir, c.Flag())
 	return err
 }

@@ -27,14 +27,3 @@ func isRun(program string) bool {
 	folder := filepath.Dir(program)
 	return filepath.Base(folder) == "exe" && strings.Contains(folder, string(filepath.Separator)+"go-build")
 }
-
-// quoted is a word as a shell takes it.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r)
-	}
-	if word != "" && strings.TrimFunc(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}

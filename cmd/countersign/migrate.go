@@ -23,20 +23,20 @@ Example: countersign migrate --dir D`
 }
 
 func (c *migrateCommand) Run(ctx context.Context, s streams) error {
-	url, err := c.url()
+	url, err := c.Address()
 	if err != nil {
 		return err
 	}
 	applied, err := app.Migrate(ctx, c.Dir, url)
 	for _, name := range applied {
-		fmt.Fprintln(s.out, "applied", name)
+		fmt.Fprintln(s.Out, "applied", name)
 	}
 	if err != nil {
 		return mend(err, c.Dir, c.database)
 	}
 	if len(applied) == 0 {
-		fmt.Fprintln(s.out, "nothing to apply")
+		fmt.Fprintln(s.Out, "nothing to apply")
 	}
-	_, err = fmt.Fprintln(s.out, "The ledger is up to date.")
+	_, err = fmt.Fprintln(s.Out, "The ledger is up to date.")
 	return err
 }

@@ -15,6 +15,6 @@ func (openapiCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.out.Write(document)
+	_, err = s.Out.Write(document)
 	return err
 }

@@ -40,7 +40,7 @@ func TestShownCommands(t *testing.T) {
 
 // parses takes a command line apart without running it.
 func parses(line string) error {
-	parser, err := newParser(context.Background(), streams{io.Discard, io.Discard})
+	parser, err := newParser(context.Background(), streams{Out: io.Discard, Err: io.Discard})
 	if err != nil {
 		return err
 	}

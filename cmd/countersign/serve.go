@@ -38,7 +38,7 @@ Example: countersign serve --dir D --store-origin http://127.0.0.1:8421 --store-
 }
 
 func (c *serveCommand) Run(ctx context.Context, s streams) error {
-	config, err := c.config(s.err)
+	config, err := c.config(s.Err)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return mend(err, c.Dir, c.database)
 	}
-	c.announce(a, s.err)
+	c.announce(a, s.Err)
 	return errors.Join(a.Serve(ctx), a.Close())
 }
 
@@ -63,7 +63,7 @@ func (c *serveCommand) config(log io.Writer) (app.Config, error) {
 		config.TrustedProxies = append(config.TrustedProxies, prefix)
 	}
 	var err error
-	if config.Database, err = c.url(); err != nil {
+	if config.Database, err = c.Address(); err != nil {
 		return config, err
 	}
 	if (c.StoreOrigin == "") != (c.StoreKey == "") {

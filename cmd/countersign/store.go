@@ -55,7 +55,7 @@ func (c *storeCommand) Run(ctx context.Context, s streams) error {
 			return mend(err, c.Dir, database{})
 		}
 	}
-	log := slog.New(slog.NewTextHandler(s.err, nil))
+	log := slog.New(slog.NewTextHandler(s.Err, nil))
 	shop, err := store.Open(c.Dir, store.Options{Origin: origin, Trust: trust, TrustFile: c.Trust, Log: log})
 	if errors.Is(err, store.ErrNotCreated) {
 		return fmt.Errorf("%w; add --create", err)
@@ -70,7 +70,7 @@ func (c *storeCommand) Run(ctx context.Context, s streams) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	fmt.Fprintf(s.err, "folder    %s\nkey       %s signs the receipts\n%s%s\n", c.Dir, shop.ReceiptKey().ID(), readyMark, origin)
+	fmt.Fprintf(s.Err, "folder    %s\nkey       %s signs the receipts\n%s%s\n", c.Dir, shop.ReceiptKey().ID(), readyMark, origin)
 	select {
 	case err := <-failed:
 		return err

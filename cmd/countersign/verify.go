@@ -67,7 +67,7 @@ func (c *verifyCommand) Run(s streams) error {
 			return err
 		}
 	}
-	if err := result.print(s.out, c.JSON); err != nil {
+	if err := result.print(s.Out, c.JSON); err != nil {
 		return err
 	}
 	if !result.ok() {

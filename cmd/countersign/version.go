@@ -41,6 +41,6 @@ func (versionCommand) Run(s streams) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(s.out, "countersign %s\ncontract %s\n%s\n", version, channel.Version, runtime.Version())
+	_, err := fmt.Fprintf(s.Out, "countersign %s\ncontract %s\n%s\n", version, channel.Version, runtime.Version())
 	return err
 }

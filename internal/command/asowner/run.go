@@ -1,4 +1,4 @@
-package main
+package asowner
 
 import (
 	"context"
@@ -14,19 +14,22 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/client"
+	"countersign/internal/command"
 	"countersign/internal/narrate"
 )
 
-type runCommand struct {
-	Create runCreateCommand `cmd:"" help:"Create a run and print its id."`
-	Token  runTokenCommand  `cmd:"" help:"Issue the run's token for its agent and print it."`
-	List   runListCommand   `cmd:"" help:"List runs, newest first."`
-	Show   runShowCommand   `cmd:"" help:"Show a run: what it is, what stopped it, what happened."`
-	Export runExportCommand `cmd:"" help:"Export a run's signed evidence to a file."`
-	Revoke runRevokeCommand `cmd:"" help:"End a run."`
+// Run are the commands about runs.
+type Run struct {
+	Create createCommand `cmd:"" help:"Create a run and print its id."`
+	Token  tokenCommand  `cmd:"" help:"Issue the run's token for its agent and print it."`
+	List   listCommand   `cmd:"" help:"List runs, newest first."`
+	Show   showCommand   `cmd:"" help:"Show a run: what it is, what stopped it, what happened."`
+	Export exportCommand `cmd:"" help:"Export a run's signed evidence to a file."`
+	Revoke revokeCommand `cmd:"" help:"End a run."`
 }
 
-func (runCommand) Help() string {
+// Help is what kong shows.
+func (Run) Help() string {
 	return `Each acts as the owner of a running server: it signs in with the owner's secret and signs out. No command
 approves anything; that belongs to the owner's page.
 
@@ -54,12 +57,12 @@ func (c *oneRun) Validate() error {
 	return nil
 }
 
-type runCreateCommand struct {
+type createCommand struct {
 	Body string `required:"" placeholder:"FILE" help:"What to create, as JSON; - reads standard input."`
 	signedIn
 }
 
-func (runCreateCommand) Help() string {
+func (createCommand) Help() string {
 	return `The body is that of POST /api/v1/owner/runs: service, mode, channel, budgetCents, instruction and more;
 countersign openapi describes it. Prints the id, with --json the RunView.
 
@@ -71,7 +74,7 @@ Example: countersign run create --dir D --body run.json` + ownerStatus
 // maxBody is a little more than a server takes, in bytes: it is the server that refuses.
 const maxBody = 64<<10 + 1
 
-func (c *runCreateCommand) Run(ctx context.Context, s streams) error {
+func (c *createCommand) Run(ctx context.Context, s command.Streams) error {
 	body, err := readBody(c.Body)
 	if err != nil {
 		return err
@@ -85,9 +88,9 @@ func (c *runCreateCommand) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		if c.JSON {
-			return printLine(s.out, r.Body)
+			return printLine(s.Out, r.Body)
 		}
-		_, err = fmt.Fprintln(s.out, id)
+		_, err = fmt.Fprintln(s.Out, id)
 		return err
 	})
 }
@@ -97,61 +100,61 @@ func readBody(name string) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, usage("--body: %w", err)
+			return nil, command.Usage("--body: %w", err)
 		}
 		defer f.Close()
 		in = f
 	}
 	body, err := io.ReadAll(io.LimitReader(in, maxBody))
 	if err != nil {
-		return nil, usage("--body %s: %w", name, err)
+		return nil, command.Usage("--body %s: %w", name, err)
 	}
 	var any json.RawMessage
 	if err := json.Unmarshal(body, &any); err != nil {
-		return nil, usage("--body %s: not JSON: %w", name, err)
+		return nil, command.Usage("--body %s: not JSON: %w", name, err)
 	}
 	return body, nil
 }
 
-type runTokenCommand struct{ oneRun }
+type tokenCommand struct{ oneRun }
 
-func (runTokenCommand) Help() string {
+func (tokenCommand) Help() string {
 	return `Prints the token alone to stdout, so that it can go into a file (set umask 077 first), and to stderr how
 long it is good. It is shown once; issuing another ends it. With --json: token, expiresAt and origin.
 
 Example: countersign run token 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
 }
 
-func (c *runTokenCommand) Run(ctx context.Context, s streams) error {
+func (c *tokenCommand) Run(ctx context.Context, s command.Streams) error {
 	return c.act(ctx, s, func(o *client.Owner) error {
 		session, r, err := o.IssueToken(ctx, c.ID)
 		switch {
 		case err != nil:
 			return err
 		case c.JSON:
-			return printLine(s.out, r.Body)
+			return printLine(s.Out, r.Body)
 		}
-		fmt.Fprintf(s.err, "The token is good at %s until %s.\n", session.Origin, session.ExpiresAt)
-		_, err = fmt.Fprintln(s.out, session.Token)
+		fmt.Fprintf(s.Err, "The token is good at %s until %s.\n", session.Origin, session.ExpiresAt)
+		_, err = fmt.Fprintln(s.Out, session.Token)
 		return err
 	})
 }
 
-type runListCommand struct {
+type listCommand struct {
 	Limit int `default:"100" placeholder:"N" help:"At most so many of the newest (${default}), 1 to 10000."`
 	signedIn
 }
 
-func (runListCommand) Help() string {
+func (listCommand) Help() string {
 	return `A line a run: id, status, outcome, service and target, mode, what is spent of the budget, and age. When there
 are more than --limit, stderr says so. With --json a RunView a line.
 
 Example: countersign run list --dir D --limit 20` + ownerStatus
 }
 
-func (c *runListCommand) Run(ctx context.Context, s streams) error {
+func (c *listCommand) Run(ctx context.Context, s command.Streams) error {
 	if c.Limit < 1 || c.Limit > 10_000 {
-		return usage("--limit: want 1 to 10000")
+		return command.Usage("--limit: want 1 to 10000")
 	}
 	return c.act(ctx, s, func(o *client.Owner) error {
 		runs, more, err := o.Runs(ctx, c.Limit)
@@ -159,12 +162,12 @@ func (c *runListCommand) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		if more {
-			fmt.Fprintf(s.err, "These are the newest %d runs; there are more: --limit.\n", len(runs))
+			fmt.Fprintf(s.Err, "These are the newest %d runs; there are more: --limit.\n", len(runs))
 		}
 		var views []*narrate.View
 		for _, raw := range runs {
 			if c.JSON {
-				err = printLine(s.out, raw)
+				err = printLine(s.Out, raw)
 			} else {
 				var v *narrate.View
 				v, err = narrate.Parse(raw)
@@ -177,13 +180,13 @@ func (c *runListCommand) Run(ctx context.Context, s streams) error {
 		if c.JSON {
 			return nil
 		}
-		return narrate.List(s.out, views, time.Now())
+		return narrate.List(s.Out, views, time.Now())
 	})
 }
 
-type runShowCommand struct{ oneRun }
+type showCommand struct{ oneRun }
 
-func (runShowCommand) Help() string {
+func (showCommand) Help() string {
 	return `Shows instruction, terms, budget and grants, why the run stands still and what to do about it, and its timeline:
 a line an event with sequence and time, by turns. [...] is the provenance of a verdict, as it was recorded. What
 you read is the server's word; the evidence, verified, is the proof. With --json the RunView.
@@ -191,29 +194,29 @@ you read is the server's word; the evidence, verified, is the proof. With --json
 Example: countersign run show 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
 }
 
-func (c *runShowCommand) Run(ctx context.Context, s streams) error {
+func (c *showCommand) Run(ctx context.Context, s command.Streams) error {
 	return c.act(ctx, s, func(o *client.Owner) error {
 		r, err := o.Run(ctx, c.ID)
 		switch {
 		case err != nil:
 			return err
 		case c.JSON:
-			return printLine(s.out, r.Body)
+			return printLine(s.Out, r.Body)
 		}
 		v, err := narrate.Parse(r.Body)
 		if err != nil {
 			return err
 		}
-		return narrate.Show(s.out, v, c.origin(), time.Now())
+		return narrate.Show(s.Out, v, c.origin(), time.Now())
 	})
 }
 
-type runExportCommand struct {
+type exportCommand struct {
 	Out string `required:"" placeholder:"FILE" help:"File to make; one that exists is left alone."`
 	oneRun
 }
 
-func (runExportCommand) Help() string {
+func (exportCommand) Help() string {
 	return `Writes the evidence as it stands now to a new file (0600: it holds the run's texts) and prints its head as
 SEQ:HASH. Keep the head elsewhere: verify --head finds with it a chain that was cut or rewritten later. With
 --json: runId, file, bytes and head.
@@ -221,9 +224,9 @@ SEQ:HASH. Keep the head elsewhere: verify --head finds with it a chain that was 
 Example: countersign run export 01940e2e-7c00-7000-8000-000000000001 --dir D --out evidence.json` + ownerStatus
 }
 
-func (c *runExportCommand) Run(ctx context.Context, s streams) error {
+func (c *exportCommand) Run(ctx context.Context, s command.Streams) error {
 	if _, err := os.Lstat(c.Out); err == nil {
-		return usage("--out: %s exists and was left alone; give another name", c.Out)
+		return command.Usage("--out: %s exists and was left alone; give another name", c.Out)
 	}
 	return c.act(ctx, s, func(o *client.Owner) error {
 		r, err := o.Export(ctx, c.ID)
@@ -242,43 +245,43 @@ func (c *runExportCommand) Run(ctx context.Context, s streams) error {
 		err = client.SaveNew(c.Out, r.Body)
 		switch {
 		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
-			return usage("--out: %w", err)
+			return command.Usage("--out: %w", err)
 		case err != nil:
 			return fmt.Errorf("--out: %w", err)
 		}
 		head := evidence.Link{Sequence: export.Count, Hash: export.Head}.String()
 		if c.JSON {
-			return json.NewEncoder(s.out).Encode(map[string]any{"runId": c.ID, "file": c.Out, "bytes": len(r.Body), "head": head})
+			return json.NewEncoder(s.Out).Encode(map[string]any{"runId": c.ID, "file": c.Out, "bytes": len(r.Body), "head": head})
 		}
-		fmt.Fprintf(s.err, "Wrote %s. Its head follows; keep it elsewhere. Next: countersign verify %s --key evidence.pub --head HEAD\n", c.Out, quoted(c.Out))
-		_, err = fmt.Fprintln(s.out, head)
+		fmt.Fprintf(s.Err, "Wrote %s. Its head follows; keep it elsewhere. Next: countersign verify %s --key evidence.pub --head HEAD\n", c.Out, command.Quoted(c.Out))
+		_, err = fmt.Fprintln(s.Out, head)
 		return err
 	})
 }
 
-type runRevokeCommand struct{ oneRun }
+type revokeCommand struct{ oneRun }
 
-func (runRevokeCommand) Help() string {
+func (revokeCommand) Help() string {
 	return `Ends the run with its unused permit, its grant and its token. What was sent already cannot be undone. Revoking
 again changes nothing. Prints status and outcome, with --json the RunView.
 
 Example: countersign run revoke 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
 }
 
-func (c *runRevokeCommand) Run(ctx context.Context, s streams) error {
+func (c *revokeCommand) Run(ctx context.Context, s command.Streams) error {
 	return c.act(ctx, s, func(o *client.Owner) error {
 		r, err := o.Revoke(ctx, c.ID)
 		switch {
 		case err != nil:
 			return err
 		case c.JSON:
-			return printLine(s.out, r.Body)
+			return printLine(s.Out, r.Body)
 		}
 		v, err := narrate.Parse(r.Body)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.out, "%s, outcome %s\n", v.Status, v.Outcome)
+		_, err = fmt.Fprintf(s.Out, "%s, outcome %s\n", v.Status, v.Outcome)
 		return err
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ import (
 	"countersign/store"
 )
 
-// mend adds to an error of something that is not ready what makes it ready. dir and
+// Mend adds to an error of something that is not ready what makes it ready. dir and
 // d are what the command was given; the commands that it names have them too.
-func mend(err error, dir string, d database) error {
+func Mend(err error, dir string, d Database) error {
 	advise := func(format string, args ...any) error {
 		return fmt.Errorf("%w; %s", err, fmt.Sprintf(format, args...))
 	}
@@ -26,13 +26,13 @@ func mend(err error, dir string, d database) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, keys.ErrNotInitialized):
-		return fmt.Errorf("%s holds no installation; give --dir the folder that `countersign init` made, or make one: `countersign init --dir %s%s`", dir, dir, d.flag())
+		return fmt.Errorf("%s holds no installation; give --dir the folder that `countersign init` made, or make one: `countersign init --dir %s%s`", dir, dir, d.Flag())
 	case errors.Is(err, app.ErrNoLedger):
-		return advise("is its name mistyped? A new installation is made by `countersign init --dir NEW%s`", d.flag())
+		return advise("is its name mistyped? A new installation is made by `countersign init --dir NEW%s`", d.Flag())
 	case errors.Is(err, app.ErrForeign):
 		return advise("give --dir the folder that it was made with, or --database another database")
 	case errors.Is(err, ledger.ErrPending):
-		return advise("that is `countersign migrate --dir %s%s`", dir, d.flag())
+		return advise("that is `countersign migrate --dir %s%s`", dir, d.Flag())
 	case errors.Is(err, sqlite.ErrLocked), errors.Is(err, store.ErrInUse):
 		return advise("stop that process, or give another --dir")
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -1,7 +1,10 @@
-package main
+// Package asowner has the commands that act as the owner of a running server: each
+// signs in with the owner's secret, does one thing and signs out.
+package asowner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +20,7 @@ import (
 
 	"countersign/internal/channel/edge"
 	"countersign/internal/client"
+	"countersign/internal/command"
 	"countersign/internal/keys"
 )
 
@@ -34,13 +38,13 @@ Status 0: done. 1: the server refused it as things are. 2: wrong usage, an unkno
 does not take. 3: no server, no secret or the wrong one, no ledger or no store; the message says what mends it.`
 
 // act signs in, does something as the owner and signs out.
-func (c *signedIn) act(ctx context.Context, s streams, do func(*client.Owner) error) error {
+func (c *signedIn) act(ctx context.Context, s command.Streams, do func(*client.Owner) error) error {
 	secret, err := c.secret()
 	if err != nil {
 		return err
 	}
 	if u, err := edge.ParseOrigin(c.origin()); err != nil || u.Host == "" {
-		return usage("--origin: want an origin such as http://localhost:8420 or https://host, in lower case and without a path")
+		return command.Usage("--origin: want an origin such as http://localhost:8420 or https://host, in lower case and without a path")
 	}
 	o := &client.Owner{Origin: c.origin(), HTTP: client.New()}
 	if _, err = o.SignIn(ctx, secret); err == nil {
@@ -48,11 +52,11 @@ func (c *signedIn) act(ctx context.Context, s streams, do func(*client.Owner) er
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), signOutTime)
 		defer cancel()
 		if out := o.SignOut(bounded); out != nil && err == nil {
-			fmt.Fprintln(s.err, "countersign: the session was not ended and is good for 12 hours:", out)
+			fmt.Fprintln(s.Err, "countersign: the session was not ended and is good for 12 hours:", out)
 		}
 	}
 	if ctx.Err() != nil {
-		return differs("interrupted")
+		return command.Differs("interrupted")
 	}
 	return c.explain(err)
 }
@@ -61,7 +65,7 @@ func (c *signedIn) act(ctx context.Context, s streams, do func(*client.Owner) er
 const signOutTime = 5 * time.Second
 
 func (c *signedIn) origin() string {
-	return strings.TrimSuffix(or(c.Origin, "http://localhost:8420"), "/")
+	return strings.TrimSuffix(cmp.Or(c.Origin, "http://localhost:8420"), "/")
 }
 
 func (c *signedIn) secret() (string, error) {
@@ -69,7 +73,7 @@ func (c *signedIn) secret() (string, error) {
 	case c.SecretFile != "":
 		secret, err := keys.ReadSecret(c.SecretFile)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", usage("--secret-file: %w", err)
+			return "", command.Usage("--secret-file: %w", err)
 		}
 		return secret, err
 	case c.Dir != "":
@@ -77,9 +81,9 @@ func (c *signedIn) secret() (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = keys.ErrNotInitialized
 		}
-		return secret, mend(err, c.Dir, database{})
+		return secret, command.Mend(err, c.Dir, command.Database{})
 	}
-	return "", usage("want the owner's secret: --dir D, --secret-file FILE, COUNTERSIGN_DIR or COUNTERSIGN_SECRET_FILE")
+	return "", command.Usage("want the owner's secret: --dir D, --secret-file FILE, COUNTERSIGN_DIR or COUNTERSIGN_SECRET_FILE")
 }
 
 // explain gives an error its exit status and says what to do next.
@@ -87,7 +91,7 @@ func (c *signedIn) explain(err error) error {
 	refused, ok := errors.AsType[*client.RefusedError](err)
 	if !ok {
 		if _, network := errors.AsType[net.Error](err); network {
-			return fmt.Errorf("no answer from %s: %w; start the server there: `countersign serve --dir %s`, or give --origin another", c.origin(), err, or(c.Dir, "D"))
+			return fmt.Errorf("no answer from %s: %w; start the server there: `countersign serve --dir %s`, or give --origin another", c.origin(), err, cmp.Or(c.Dir, "D"))
 		}
 		return err
 	}
@@ -102,9 +106,9 @@ func (c *signedIn) explain(err error) error {
 	case status == http.StatusUnauthorized, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
 		return errors.New(text)
 	case status == http.StatusForbidden, status == http.StatusConflict:
-		return differs("%s", text)
+		return command.Differs("%s", text)
 	}
-	return usage("%s", text)
+	return command.Usage("%s", text)
 }
 
 // adviceFor says what a person at a command line does about a refusal.
