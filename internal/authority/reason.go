@@ -58,6 +58,7 @@ const (
 	ApprovalStale       = "APPROVAL_STALE"
 	RecoveryNotEligible = "RECOVERY_NOT_ELIGIBLE"
 	StopVersionUnknown  = "STOP_VERSION_UNKNOWN"
+	PermitStillLive     = "PERMIT_STILL_LIVE"
 	TurnLimit           = "TURN_LIMIT"
 	OwnerRevoked        = "OWNER_REVOKED"
 	CredentialMisuse    = "CREDENTIAL_MISUSE"

@@ -102,6 +102,7 @@ var reasons = []Reason{
 	{authority.GuardianDegraded, 409, "Guardian policy degraded", "Verify and activate the policy again; runs that are bound to it already go on.", 0},
 	{authority.GuardianMismatch, 409, "Run does not match its guardian policy", "Leave mode, budgetCents and interrogator to the policy, and send its service, one of its channels and target local.", 0},
 	{authority.WorkspaceLimit, 409, "Workspace full", "Go on with what is there; nothing was stored.", 0},
+	{authority.PermitStillLive, 409, "Dispatch permit could still be used", "State it again 90 seconds after the dispatch, or probe when the store answers; until then it could still take effect.", 0},
 }
 
 func reasonOf(code string) (Reason, bool) {
