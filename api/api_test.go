@@ -9,7 +9,7 @@ import (
 
 	"countersign/api"
 	"countersign/internal/channel/edge"
-	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/chain"
 )
 
 // The table of reasons in the document is the table of the code, line by line.
@@ -49,7 +49,7 @@ func TestEventsInStep(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	slices.Sort(documented)
-	if want := run.EventTypes(); !slices.Equal(documented, want) || len(want) == 0 {
+	if want := chain.EventTypes(); !slices.Equal(documented, want) || len(want) == 0 {
 		t.Errorf("events.md documents\n\t%v\nthe machine writes\n\t%v", documented, want)
 	}
 }

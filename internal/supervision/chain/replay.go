@@ -50,7 +50,7 @@ func (r *Replay) Apply(e evidence.Event) {
 		r.foreign = true
 		return
 	}
-	b := run.NewEvent(e.Type)
+	b := newEvent(e.Type)
 	if !r.must(b != nil, "event-type", "this machine writes no such event") {
 		return
 	}

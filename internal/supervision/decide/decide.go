@@ -47,6 +47,8 @@ type Doors struct {
 	Receipt       bool    // what a store's receipt is about, against the permit
 	Answer        bool    // the body of a store's answer, against its receipt
 	Amount        bool    // of a store's receipt, against the permit
+	Calls         bool    // the bound of model calls
+	Lease         bool    // one attempt at a time
 	Approval      bool    // of an approval, against the proposal and the service as they are now
 }
 
@@ -60,6 +62,8 @@ type Deciding struct {
 	fresh *authority.Fresh
 	out   Transition
 	doors Doors
+
+	attempt string // the managed attempt that is decided about; "" when there is none
 }
 
 // Begin starts a decision about s and first settles what time has brought
@@ -160,7 +164,11 @@ func (d *Deciding) fateOf(permitID string) *Fate {
 }
 
 func (d *Deciding) pause(reason, source string) {
-	d.emit(&run.Paused{Stop: *d.s.NewStop(reason, source, d.fresh.ID())})
+	attempt := d.attempt
+	if attempt == "" {
+		attempt = d.fresh.ID()
+	}
+	d.emit(&run.Paused{Stop: *d.s.NewStop(reason, source, attempt)})
 }
 
 func (d *Deciding) revokePermit(cause string) {

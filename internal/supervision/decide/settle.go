@@ -16,6 +16,7 @@ func (d *Deciding) settle(leaseAlive bool) {
 	if p := s.Permit; p != nil && !p.Live(d.now) {
 		d.emit(&run.PermitExpired{PermitID: p.ID})
 		d.fate(Fate{PermitID: p.ID, Fate: FateExpired})
+		d.lapse(p)
 	}
 	if p := s.Proposal; p != nil && !p.Live(d.now) && !s.Terminal() && s.Lease == nil {
 		d.voidProposal("expired")
@@ -43,6 +44,9 @@ func (d *Deciding) endLease() {
 		return
 	}
 	switch x := s.Execution; {
+	case s.Asked != nil: // nothing was dispatched
+		d.attempt = s.Asked.AttemptID
+		d.pause(authority.ProviderTimeout, stopcontext.SourceRuntime)
 	case x.State == run.ExecutionDispatched && x.Dispatch != nil:
 		d.unconfirmed("lease_expired")
 	case x.State == run.ExecutionDispatched:
@@ -50,4 +54,18 @@ func (d *Deciding) endLease() {
 	case s.Status == run.StatusRunning:
 		d.emit(&run.Resumed{Cause: "lease_expired"})
 	}
+}
+
+// lapse stops a managed run whose permit expired before it was used; a direct one
+// stays ready (L-11).
+func (d *Deciding) lapse(p *run.Permit) {
+	if d.s.Status != run.StatusReady || !d.s.Managed(p.Bindings.TurnID) {
+		return
+	}
+	d.attempt = *d.s.Turn.AttemptID
+	if d.now >= d.s.GrantsEnd() {
+		d.pause(authority.GrantExpired, stopcontext.SourceRuntime)
+		return
+	}
+	d.pause(authority.PermitExpired, stopcontext.SourceRuntime)
 }

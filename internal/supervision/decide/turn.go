@@ -24,16 +24,22 @@ func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (policy.R
 		d.pause(authority.TurnLimit, stopcontext.SourceRuntime)
 		return policy.Review{}, atLimit()
 	}
-	turnID := d.fresh.ID()
+	return d.take(nil, r, catalog), nil
+}
+
+// take records a report, of a managed attempt or a direct one, and applies the hard
+// checks.
+func (d *Deciding) take(attemptID *string, r *propose.Report, catalog []propose.Entry) policy.Review {
+	s, turnID := d.s, d.fresh.ID()
 	reported := propose.NewReported(r, d.text)
-	d.emit(&run.Proposed{TurnID: turnID, Report: reported, ReportDigest: authority.Digest(authority.DomainReport, reported)})
+	d.emit(&run.Proposed{TurnID: turnID, AttemptID: attemptID, Report: reported, ReportDigest: authority.Digest(authority.DomainReport, reported)})
 	review := policy.Check(s, catalog, r, d.now, d.doors.Checks...)
 	checked := policy.NewChecked(s, turnID, review)
 	d.emit(&checked)
 	if review.Reason != "" {
 		d.stopAfter(review.Reason, stopcontext.SourceHardPolicy)
 	}
-	return review, nil
+	return review
 }
 
 // Judge takes the guardian's verdict on the report that passed every hard check
@@ -65,7 +71,8 @@ func (d *Deciding) Judge(review policy.Review, v Verdict) *run.Permit {
 // stopAfter pauses the run after a decision that is no ALLOW, unless its
 // category lets a direct consumer try again (G-04).
 func (d *Deciding) stopAfter(reason, source string) {
-	if stopcontext.Category(reason) == stopcontext.CategoryRetry && d.s.RetryStreak < run.MaxRetryStreak {
+	direct := d.s.Turn.AttemptID == nil
+	if direct && stopcontext.Category(reason) == stopcontext.CategoryRetry && d.s.RetryStreak < run.MaxRetryStreak {
 		return
 	}
 	if reason == authority.ApprovalRequired {

@@ -15,9 +15,12 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// MaxObservationAge is how old an observation may be at check 4 for a direct
-// report (L-11). Exactly this age is still fresh.
-const MaxObservationAge = 60 * time.Second
+// How old an observation may be at check 4 for a direct report and for a managed one,
+// whose executor may have been asked twice (L-11). Exactly this age is still fresh.
+const (
+	MaxObservationAge        = 60 * time.Second
+	MaxManagedObservationAge = 150 * time.Second
+)
 
 // Review is the result of all hard checks. Reason is the code of the first
 // failure and empty when everything passed.
@@ -174,10 +177,18 @@ func (x *reviewing) evidence() string {
 
 func (x *reviewing) state() string {
 	o := x.s.Observation
-	if o == nil || o.DocumentEpoch != x.s.DocumentEpoch || o.StateRevision != x.s.StateRevision || !x.ageless && x.now.Sub(o.CapturedAt) > MaxObservationAge {
+	if o == nil || o.DocumentEpoch != x.s.DocumentEpoch || o.StateRevision != x.s.StateRevision || !x.ageless && x.now.Sub(o.CapturedAt) > x.oldest() {
 		return authority.StaleState
 	}
 	return ""
+}
+
+// oldest is the age of an observation that the newest turn may just rest on.
+func (x *reviewing) oldest() time.Duration {
+	if t := x.s.Turn; t != nil && t.AttemptID != nil {
+		return MaxManagedObservationAge
+	}
+	return MaxObservationAge
 }
 
 func (x *reviewing) target() string {

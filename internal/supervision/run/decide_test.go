@@ -10,6 +10,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
@@ -1147,11 +1148,12 @@ func TestDecodeState(t *testing.T) {
 func TestStopTable(t *testing.T) {
 	want := map[string][]string{
 		"approval approve":         {"APPROVAL_REQUIRED"},
-		"clarification clarify":    {"AMBIGUOUS_GOAL", "IRRELEVANT_ACTION", "GOAL_DRIFT", "INJECTION_SUSPECTED", "UNSAFE", "FORBIDDEN_OPERATION", "ARGUMENT_MISMATCH", "EFFECT_MISMATCH", "BUDGET_EXCEEDED"},
-		"retry retry":              {"PROVIDER_TIMEOUT", "PROVIDER_ERROR", "GUARDIAN_MALFORMED", "INVALID_SELECTION", "STALE_TARGET", "STALE_STATE", "MISSING_EVIDENCE", "PERMIT_EXPIRED", "EXECUTION_NOT_APPLIED"},
-		"configuration retry":      {"HOSTED_UNREACHABLE", "FROZEN"},
-		"authority none":           {"GRANT_EXPIRED", "GRANT_EXHAUSTED"},
-		"limit none":               {"TURN_LIMIT"},
+		"clarification clarify":    {"AMBIGUOUS_GOAL", "IRRELEVANT_ACTION", "GOAL_DRIFT", "INJECTION_SUSPECTED", "UNSAFE", "FORBIDDEN_OPERATION", "ARGUMENT_MISMATCH", "EFFECT_MISMATCH", "BUDGET_EXCEEDED", "CLARIFICATION_REQUESTED"},
+		"refusal clarify":          {"EXECUTOR_REFUSED", "PROVIDER_REFUSED"},
+		"retry retry":              {"MALFORMED_MODEL_REPORT", "PROVIDER_TIMEOUT", "PROVIDER_ERROR", "GUARDIAN_MALFORMED", "INVALID_SELECTION", "STALE_TARGET", "STALE_STATE", "MISSING_EVIDENCE", "PERMIT_EXPIRED", "EXECUTION_NOT_APPLIED"},
+		"configuration retry":      {"PROVIDER_UNCONFIGURED", "HOSTED_UNREACHABLE", "FROZEN"},
+		"authority none":           {"GRANT_EXPIRED", "GRANT_EXHAUSTED", "AUTHORIZATION_REQUIRED"},
+		"limit none":               {"TURN_LIMIT", "MODEL_CALL_LIMIT"},
 		"reconciliation reconcile": {"DISPATCH_UNCONFIRMED", "RECEIPT_MISSING", "VERIFICATION_MISMATCH"},
 		"terminal none":            {"GUARDIAN_TERMINATED", "OWNER_REVOKED", "CREDENTIAL_MISUSE"},
 	}
@@ -1238,7 +1240,7 @@ func TestEventTypes(t *testing.T) {
 		execution.voided grant.created grant.revoked guardian.decided hosted.receipt hosted.session metrics observation.recorded operation.refused
 		permit.claimed permit.consumed permit.expired permit.issued permit.revoked permit.voided policy.checked proposal.prepared proposal.voided
 		run.completed run.created run.failed run.initialized run.paused run.resumed run.revoked run.terminated session.issued turn.proposed`)
-	if got := run.EventTypes(); !slices.Equal(got, want) {
+	if got := chain.EventTypes(); !slices.Equal(got, want) {
 		t.Errorf("types %v, want %v", got, want)
 	}
 }

@@ -174,6 +174,7 @@ func (Observed) EventType() string { return "observation.recorded" }
 func (e Observed) apply(f *fold) {
 	f.status("observation-status", StatusCreated, StatusReady, StatusRunning)
 	f.must(f.s.Permit == nil, "observation-under-permit", "no observation is taken while a permit is live")
+	f.must(f.s.Asked == nil, "observation-under-call", "no observation is taken while a model is asked about the newest")
 	f.must(!f.s.Unresolved(), "observation-unresolved", "no observation is taken while an effect is unresolved")
 	f.must(e.CapturedAt <= f.now, "observation-time", "an observation is captured before it is recorded")
 	f.must(e.StateDigest == authority.Digest(authority.DomainState, e.State), "state-digest", "stateDigest is not the digest of the state")

@@ -11,6 +11,7 @@ import (
 // Proposed is turn.proposed: a well-formed report was received.
 type Proposed struct {
 	TurnID       string           `json:"turnId"`
+	AttemptID    *string          `json:"attemptId"` // of a managed turn
 	Report       propose.Reported `json:"report"`
 	ReportDigest string           `json:"reportDigest"`
 }
@@ -18,6 +19,8 @@ type Proposed struct {
 func (Proposed) EventType() string { return "turn.proposed" }
 
 func (e Proposed) apply(f *fold) {
+	turn := &Turn{ID: e.TurnID, AttemptID: e.AttemptID, Phase: turnProposed}
+	f.answered(PurposeExecutor, turn.attempt())
 	f.status("turn-status", StatusReady)
 	f.must(f.s.Permit == nil, "turn-under-permit", "no report is accepted while a permit is outstanding")
 	x := f.s.Execution
@@ -26,7 +29,7 @@ func (e Proposed) apply(f *fold) {
 	f.must(e.ReportDigest == authority.Digest(authority.DomainReport, e.Report), "report-digest", "reportDigest is not the digest of the report")
 	f.s.Turns++
 	f.must(f.s.Turns <= MaxTurns, "turn-limit", "a run has at most 500 turns")
-	f.s.Turn = &Turn{ID: e.TurnID, Phase: turnProposed}
+	f.s.Turn = turn
 	f.s.Stage = "checking"
 }
 
@@ -138,6 +141,8 @@ func (e Decided) apply(f *fold) {
 	if !f.must(t != nil && t.ID == e.TurnID && t.Phase == turnChecked && t.Passed, "guardian-without-checks", "the guardian is asked only when every hard check passed") {
 		return
 	}
+	f.answered(PurposeGuardian, t.attempt())
+	f.status("guardian-status", StatusReady)
 	f.must(LawfulVerdict(e.Decision, e.ReasonCode), "guardian-verdict", "this is no verdict that a guardian can give")
 	t.Phase, t.Allowed = turnDecided, e.Decision == Allow
 	if t.Allowed {
@@ -194,6 +199,9 @@ func (e PermitExpired) apply(f *fold) {
 	p := f.s.Permit
 	f.must(p != nil && p.ID == e.PermitID && !p.Live(f.now), "permit-expired", "the permit is not live or its time has not come")
 	f.s.Permit = nil
+	if p != nil && f.s.Status == StatusReady && f.s.Managed(p.Bindings.TurnID) {
+		f.stops(stopcontext.CategoryRetry, stopcontext.CategoryAuthority)
+	}
 }
 
 // Causes of a revocation.
@@ -202,6 +210,7 @@ const (
 	CauseState     = "state"
 	CauseTerminate = "terminate"
 	CauseGrant     = "grant"
+	CauseStop      = "stop" // a managed attempt was given up
 	CauseSimulated = "simulated"
 )
 

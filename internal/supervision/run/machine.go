@@ -123,6 +123,9 @@ func (f *fold) run(b Event) {
 	f.must(f.sequence <= MaxEvents, "event-limit", "the chain holds more events than a run may have")
 	f.meet(b)
 	b.apply(f)
+	if f.s.Status != StatusRunning {
+		f.s.Asked = nil // whatever comes of the call is not heard any more
+	}
 	f.s.Events, f.s.UpdatedAt = f.sequence, f.now
 	used, ok := f.s.Budget.Spent.Add(f.s.Budget.Reserved)
 	f.must(ok && used <= f.s.Budget.Limit, "budget", "spent and reserved together exceed the budget")

@@ -150,6 +150,7 @@ type State struct {
 	Refusals      int64                      `json:"refusals"`
 	ModelCalls    int64                      `json:"modelCalls"`
 
+	Asked          *Asked                `json:"asked"` // the model call that is out; the run is running then
 	Clarifications []evidence.Commitment `json:"clarifications"`
 	DropReceipt    bool                  `json:"dropReceipt"` // simulated: the receipt of the next local mutation gets lost
 }
@@ -184,7 +185,8 @@ func (p *Proposal) Live(now evidence.Time) bool { return now < p.ExpiresAt }
 // Turn is the newest proposal turn and how far it came.
 type Turn struct {
 	ID           string      `json:"turnId"`
-	Phase        string      `json:"phase"` // proposed, checked, decided
+	AttemptID    *string     `json:"attemptId"` // of a managed turn
+	Phase        string      `json:"phase"`     // proposed, checked, decided
 	Passed       bool        `json:"passed"`
 	Allowed      bool        `json:"allowed"`
 	EntryID      string      `json:"entryId"`
@@ -348,10 +350,10 @@ func (s *State) Unresolved() bool {
 func (s *State) Opening() bool { return s.Hosted != nil && s.Hosted.Phase == SessionDispatched }
 
 // stopped reports whether the last decision was one after which a run does not
-// go on by itself: a TERMINATE, or a PAUSE that is not for another try.
+// go on by itself: a TERMINATE, or a PAUSE that is managed or not for another try.
 func (s *State) stopped() bool {
 	d := s.Decision
-	return d != nil && !d.Answered && (d.Verdict == Terminate || d.Verdict == Pause && (stopcontext.Category(d.ReasonCode) != stopcontext.CategoryRetry || s.RetryStreak >= MaxRetryStreak))
+	return d != nil && !d.Answered && (d.Verdict == Terminate || d.Verdict == Pause && (s.Managed(d.TurnID) || stopcontext.Category(d.ReasonCode) != stopcontext.CategoryRetry || s.RetryStreak >= MaxRetryStreak))
 }
 
 // Position names the first workflow step that is not closed, or "done".
@@ -380,29 +382,23 @@ func (s *State) Outcome() string {
 
 // Due is the next time at which settling has work, or the zero time.
 func (s *State) Due() time.Time {
-	var due evidence.Time
-	at := func(t evidence.Time) {
-		if due == 0 {
-			due = t
-		}
-		due = min(due, t)
-	}
+	var due []evidence.Time
 	if s.Lease != nil {
-		at(s.Lease.Until)
+		due = append(due, s.Lease.Until)
 	}
 	if s.Permit != nil {
-		at(s.Permit.ExpiresAt)
+		due = append(due, s.Permit.ExpiresAt)
 	}
 	if s.Proposal != nil && !s.Terminal() && s.Lease == nil {
-		at(s.Proposal.ExpiresAt)
+		due = append(due, s.Proposal.ExpiresAt)
 	}
 	if s.Status == StatusReady {
-		at(s.GrantsEnd())
+		due = append(due, s.GrantsEnd())
 	}
-	if due == 0 {
+	if len(due) == 0 {
 		return time.Time{}
 	}
-	return due.Time()
+	return slices.Min(due).Time()
 }
 
 // Grant returns the grant with the id, or nil.

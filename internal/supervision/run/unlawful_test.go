@@ -196,7 +196,7 @@ func failed(t rapid.TB) *world {
 func (w *world) proposed(id string) *run.Proposed {
 	w.Helper()
 	r := propose.NewReported(reportOn(w.entry(id), w.read().Observation), func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
-	return &run.Proposed{w.id(), r, authority.Digest(authority.DomainReport, r)}
+	return &run.Proposed{w.id(), nil, r, authority.Digest(authority.DomainReport, r)}
 }
 
 func (w *world) stopFor(reason string) stopcontext.Stop {

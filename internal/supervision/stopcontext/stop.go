@@ -48,40 +48,49 @@ const (
 	SourceHosted     = "hosted"
 	SourceOwner      = "owner"
 	SourceProvider   = "provider"
+	SourceExecutor   = "executor"
 )
 
 type stopKind struct{ category, recovery, message string }
 
 // stops is the table of G-02: what each reason means for the run.
 var stops = map[string]stopKind{
-	authority.AmbiguousGoal:      {CategoryClarification, "clarify", "The guardian cannot tell whether the action serves the goal."},
-	authority.IrrelevantAction:   {CategoryClarification, "clarify", "The guardian judged the action irrelevant to the goal."},
-	authority.GoalDrift:          {CategoryClarification, "clarify", "The guardian saw the work drift away from the goal."},
-	authority.InjectionSuspected: {CategoryClarification, "clarify", "The guardian suspects instructions inside untrusted content."},
-	authority.Unsafe:             {CategoryClarification, "clarify", "The guardian judged the action unsafe."},
-	authority.ForbiddenOperation: {CategoryClarification, "clarify", "The operation is not listed, not granted, or outside the owner's terms."},
-	authority.ArgumentMismatch:   {CategoryClarification, "clarify", "The action differs from the catalog's entry."},
-	authority.EffectMismatch:     {CategoryClarification, "clarify", "The expected effect differs from the catalog's entry or the prepared proposal."},
-	authority.BudgetExceeded:     {CategoryClarification, "clarify", "The amount does not fit what is left of the budget."},
+	authority.AmbiguousGoal:          {CategoryClarification, "clarify", "The guardian cannot tell whether the action serves the goal."},
+	authority.IrrelevantAction:       {CategoryClarification, "clarify", "The guardian judged the action irrelevant to the goal."},
+	authority.GoalDrift:              {CategoryClarification, "clarify", "The guardian saw the work drift away from the goal."},
+	authority.InjectionSuspected:     {CategoryClarification, "clarify", "The guardian suspects instructions inside untrusted content."},
+	authority.Unsafe:                 {CategoryClarification, "clarify", "The guardian judged the action unsafe."},
+	authority.ForbiddenOperation:     {CategoryClarification, "clarify", "The operation is not listed, not granted, or outside the owner's terms."},
+	authority.ArgumentMismatch:       {CategoryClarification, "clarify", "The action differs from the catalog's entry."},
+	authority.EffectMismatch:         {CategoryClarification, "clarify", "The expected effect differs from the catalog's entry or the prepared proposal."},
+	authority.ClarificationRequested: {CategoryClarification, "clarify", "The executor asks the owner a question."},
+	authority.BudgetExceeded:         {CategoryClarification, "clarify", "The amount does not fit what is left of the budget."},
 
-	authority.InvalidSelection:    {CategoryRetry, "retry", "The report does not select exactly one proposed candidate."},
-	authority.StaleTarget:         {CategoryRetry, "retry", "The target is not in the current catalog."},
-	authority.StaleState:          {CategoryRetry, "retry", "The observation is no longer current."},
-	authority.MissingEvidence:     {CategoryRetry, "retry", "The report does not rest on the evidence it needs."},
-	authority.PermitExpired:       {CategoryRetry, "retry", "The permit expired before it was used."},
-	authority.GuardianMalformed:   {CategoryRetry, "retry", "The guardian's answer was unusable."},
-	authority.ProviderTimeout:     {CategoryRetry, "retry", "The guardian did not answer in time."},
-	authority.ProviderError:       {CategoryRetry, "retry", "The guardian failed to answer."},
-	authority.ExecutionNotApplied: {CategoryRetry, "retry", "The execution took no effect."},
+	authority.ExecutorRefused: {CategoryRefusal, "clarify", "The executor refused to propose an action."},
+	authority.ProviderRefused: {CategoryRefusal, "clarify", "The model provider refused to answer."},
 
-	authority.HostedUnreachable: {CategoryConfiguration, "retry", "The store could not be reached; nothing was sent."},
-	authority.Frozen:            {CategoryConfiguration, "retry", "The workspace is frozen."},
+	authority.MalformedModelReport: {CategoryRetry, "retry", "The executor's answer was malformed, and so was its repair."},
+	authority.InvalidSelection:     {CategoryRetry, "retry", "The report does not select exactly one proposed candidate."},
+	authority.StaleTarget:          {CategoryRetry, "retry", "The target is not in the current catalog."},
+	authority.StaleState:           {CategoryRetry, "retry", "The observation is no longer current."},
+	authority.MissingEvidence:      {CategoryRetry, "retry", "The report does not rest on the evidence it needs."},
+	authority.PermitExpired:        {CategoryRetry, "retry", "The permit expired before it was used."},
+	authority.GuardianMalformed:    {CategoryRetry, "retry", "The guardian's answer was unusable."},
+	authority.ProviderTimeout:      {CategoryRetry, "retry", "The model provider did not answer in time."},
+	authority.ProviderError:        {CategoryRetry, "retry", "The model provider failed to answer."},
+	authority.ExecutionNotApplied:  {CategoryRetry, "retry", "The execution took no effect."},
+
+	authority.ProviderUnconfigured: {CategoryConfiguration, "retry", "The run's model provider is not configured."},
+	authority.HostedUnreachable:    {CategoryConfiguration, "retry", "The store could not be reached; nothing was sent."},
+	authority.Frozen:               {CategoryConfiguration, "retry", "The workspace is frozen."},
 
 	authority.ApprovalRequired: {CategoryApproval, "approve", "The prepared proposal waits for the owner's approval."},
 
-	authority.GrantExpired:   {CategoryAuthority, "none", "The grant has expired; a new run is needed."},
-	authority.GrantExhausted: {CategoryAuthority, "none", "The grant allows no further use of this operation; a new run is needed."},
-	authority.TurnLimit:      {CategoryLimit, "none", "The run has reached its bound of turns or events; a new run is needed."},
+	authority.GrantExpired:          {CategoryAuthority, "none", "The grant has expired; a new run is needed."},
+	authority.GrantExhausted:        {CategoryAuthority, "none", "The grant allows no further use of this operation; a new run is needed."},
+	authority.AuthorizationRequired: {CategoryAuthority, "none", "The executor says that it needs an authority which nothing here can give; a new run is needed."},
+	authority.ModelCallLimit:        {CategoryLimit, "none", "The run has made its 40 model calls; a new run is needed."},
+	authority.TurnLimit:             {CategoryLimit, "none", "The run has reached its bound of turns or events; a new run is needed."},
 
 	authority.DispatchUnconfirmed: {CategoryReconciliation, "reconcile", "A request left and no receipt came back; whether it took effect is unknown."},
 	authority.ReceiptMissing:      {CategoryReconciliation, "reconcile", "The receipt the target demands is missing."},
