@@ -49,6 +49,8 @@ type API struct {
 	huma   huma.API
 	guards []guarded // longest prefix first
 
+	missing http.Handler // unless nil, shows browsers that there is no such page
+
 	without check // a check that tests leave out, to see that it is the one that protects
 
 	exchanges bounds.Exchanges
@@ -142,6 +144,10 @@ func (a *API) Document() ([]byte, error) {
 // Handle registers a plain handler for a pattern of http.ServeMux. It is guarded
 // by its path like every other and not part of the document.
 func (a *API) Handle(pattern string, h http.Handler) { a.mux.HandleFunc(pattern, h.ServeHTTP) }
+
+// Missing registers what a browser is shown, with 404, for a path that has neither a
+// route nor a guard. Everybody else gets the refusal.
+func (a *API) Missing(h http.Handler) { a.missing = h }
 
 // Routes returns the patterns of all registered routes, documented or not, in
 // the order of registration.

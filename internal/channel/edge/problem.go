@@ -165,6 +165,12 @@ func (a *API) refused(ctx context.Context, route string, err error) *Problem {
 	return p
 }
 
+// Refusal returns the refusal for err, as [API.Fail] would send it, for a handler that
+// shows it in its own form.
+func (a *API) Refusal(r *http.Request, err error) *Problem {
+	return a.refused(r.Context(), a.routeOf(r), err)
+}
+
 // Fail answers a plain handler's request with the refusal for err. Nothing may
 // have been written yet.
 func (a *API) Fail(w http.ResponseWriter, r *http.Request, err error) {

@@ -110,7 +110,10 @@ func (a *API) routed(w http.ResponseWriter, r *http.Request) bool {
 	none := &discard{header: http.Header{}}
 	h.ServeHTTP(none, r)
 	allow := none.header.Get("Allow")
+	_, guarded := a.guardOf(r.URL.Path)
 	switch {
+	case allow == "" && a.missing != nil && !guarded && wantsPage(r):
+		a.missing.ServeHTTP(w, r)
 	case allow == "":
 		a.Fail(w, r, Refuse(authority.NotFound, ""))
 	case r.Method == http.MethodOptions:
@@ -120,6 +123,13 @@ func (a *API) routed(w http.ResponseWriter, r *http.Request) bool {
 		a.Fail(w, r, Refuse(MethodNotAllowed, "").With("Allow", allow+", OPTIONS"))
 	}
 	return false
+}
+
+// wantsPage reports whether a person is asking: a browser that goes somewhere names
+// text/html, programs do not.
+func wantsPage(r *http.Request) bool {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return reads && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 func isClean(p string) bool {
