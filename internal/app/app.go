@@ -15,6 +15,7 @@ import (
 	"countersign/internal/channel"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/owner"
+	"countersign/internal/console"
 	"countersign/internal/identity"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
@@ -130,11 +131,29 @@ func (a *App) newAPI() (*edge.API, error) {
 	if err != nil {
 		return nil, err
 	}
+	owners, keys := identity.NewOwners(a.ledger, ledger.DefaultWorkspace, a.keys.Secret()), trusted(a.keys.EvidenceList())
 	channel.Routes(api, owner.Config{
-		Gateway: a.gateway, Owners: identity.NewOwners(a.ledger, ledger.DefaultWorkspace, a.keys.Secret()), Keys: trusted(a.keys.EvidenceList()),
-		Specification: spec.Protocol, Status: a.status,
+		Gateway: a.gateway, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status,
 	})
+	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: owners, Keys: keys, Find: a.find})
 	return api, nil
+}
+
+// find finds runs for the pages' lists.
+func (a *App) find(ctx context.Context, status, before string, limit int) ([]console.Found, error) {
+	q := ledger.Query{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, Before: before, Limit: limit}
+	if status != "" {
+		q.Where = []ledger.Attribute{{Name: "status", Value: status}}
+	}
+	subjects, err := a.ledger.Find(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
+	}
+	found := make([]console.Found, 0, len(subjects))
+	for _, s := range subjects {
+		found = append(found, console.Found{ID: s.ID, Sequence: s.Sequence})
+	}
+	return found, nil
 }
 
 // passes recognizes failures of the ledger that a caller may try again.

@@ -1,0 +1,114 @@
+// What a person does: signing in and out, and the actions on a run. Each is one
+// request to the owner's API, which decides.
+import { refresh, toLogin } from "./live.js";
+
+const session = "/api/v1/owner/session";
+
+function send(method, path, body) {
+  const headers = { "x-halfspan-owner": "1" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  return fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store" });
+}
+
+// say shows a message where it is read out.
+function say(text, bad, more) {
+  const shown = document.getElementById("said");
+  shown.classList.toggle("bad", bad);
+  const lines = [text, ...(more ?? [])].map((line) => {
+    const p = document.createElement("p");
+    p.textContent = line;
+    return p;
+  });
+  shown.replaceChildren(...lines);
+}
+
+// complain shows a refusal with its detail and what to do next.
+async function complain(answer) {
+  let problem;
+  try {
+    problem = await answer.json();
+  } catch {
+    say(`The server answered ${answer.status} and did not say why.`, true);
+    return;
+  }
+  const more = (problem.errors ?? []).map((e) => `${e.location}: ${e.message}`);
+  const advice = await fetch("/assets/advice.json").then((a) => a.json(), () => ({}));
+  const next = advice[problem.reasonCode];
+  if (next && next !== problem.detail) more.push("What to do next: " + next);
+  say(`${problem.title}. ${problem.detail} (${problem.reasonCode})`, true, more);
+}
+
+export async function signIn(event) {
+  event.preventDefault();
+  const form = event.target;
+  const field = form.elements.secret;
+  const button = form.querySelector("button");
+  button.disabled = true;
+  try {
+    const answer = await send("POST", session, { secret: field.value.trim() });
+    if (answer.ok) {
+      location.assign(form.dataset.next);
+      return;
+    }
+    await complain(answer);
+    field.select();
+  } catch {
+    say("No answer from the server. Try again.", true);
+  } finally {
+    button.disabled = false;
+  }
+  field.focus();
+}
+
+export async function signOut() {
+  try {
+    const answer = await send("DELETE", session);
+    if (!answer.ok && answer.status !== 401) {
+      await complain(answer);
+      return;
+    }
+    location.assign("/login");
+  } catch {
+    say("No answer from the server: you may still be signed in. Try again.", true);
+  }
+}
+
+// act sends the form of an action. A dangerous one is confirmed first.
+export async function act(event) {
+  const form = event.target;
+  if (!form.classList.contains("act")) return;
+  event.preventDefault();
+  if (form.dataset.confirm && !(await confirmed(document.getElementById(form.dataset.confirm)))) return;
+  const button = form.querySelector("button[type=submit]");
+  button.disabled = true;
+  form.setAttribute("aria-busy", "true");
+  try {
+    const answer = await send("POST", form.dataset.path, Object.fromEntries(new FormData(form)));
+    if (answer.status === 401) {
+      toLogin();
+      return;
+    }
+    if (answer.ok) {
+      form.reset();
+      say("Recorded: " + button.textContent.trim() + ".", false);
+    } else {
+      await complain(answer);
+    }
+  } catch {
+    say("No answer came. Whether it was recorded is not known; below is what is recorded now.", true);
+  } finally {
+    button.disabled = false;
+    form.removeAttribute("aria-busy");
+  }
+  await refresh();
+  // What was pressed may be gone now; go on reading where the outcome is.
+  if (!document.contains(button) || document.activeElement === document.body) document.getElementById("said").focus();
+}
+
+function confirmed(dialog) {
+  return new Promise((done) => {
+    dialog.returnValue = "no";
+    dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true });
+    dialog.showModal();
+  });
+}

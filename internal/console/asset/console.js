@@ -1,0 +1,17 @@
+// The start of every page.
+import { countDown } from "./time.js";
+import { refresh, follow } from "./live.js";
+import { signIn, signOut, act } from "./act.js";
+
+countDown();
+document.getElementById("login")?.addEventListener("submit", signIn);
+document.getElementById("sign-out")?.addEventListener("click", signOut);
+// On the document, so that forms which come with a refresh are covered.
+document.addEventListener("submit", act);
+follow();
+
+// A page that comes back from the browser's memory shows what was, and may be of a
+// session that has ended.
+addEventListener("pageshow", (event) => {
+  if (event.persisted) refresh();
+});

@@ -1,0 +1,137 @@
+// Keeping the page current. A stream says that something was recorded; then the page
+// is fetched again and what differs is taken over, node by node, so that focus,
+// position, open parts and what was typed stay as they are.
+import { setClock, tick } from "./time.js";
+import { morph } from "./morph.js";
+
+const slowest = 15_000; // milliseconds between two attempts to connect
+const silence = 40_000; // the server says something every 15 s
+
+let stream = null; // AbortController of the open stream
+let running = null; // the refresh that is under way
+let again = false; // something was recorded meanwhile
+
+export function toLogin() {
+  location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+}
+
+// refresh fetches the page and takes over what differs. Calls during one lead to one
+// more.
+export function refresh() {
+  if (running) {
+    again = true;
+    return running;
+  }
+  running = load().finally(() => {
+    running = null;
+    if (again) {
+      again = false;
+      refresh();
+    }
+  });
+  return running;
+}
+
+async function load() {
+  const asked = performance.now();
+  let answer;
+  try {
+    answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+    if (new URL(answer.url).pathname === "/login") return toLogin();
+    if (!answer.ok) return state("not current");
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById("main");
+    morph(document.getElementById("main"), fresh);
+    document.title = page.title;
+    setClock(Number(fresh.dataset.now), asked);
+    tick();
+  } catch {
+    state("not current"); // the stream tells when the server is back
+  }
+}
+
+function state(word) {
+  const shown = document.getElementById("live");
+  if (!shown) return;
+  shown.hidden = false;
+  shown.textContent = word;
+  shown.classList.toggle("lost", word !== "live");
+}
+
+// follow keeps a stream open while somebody looks at the page.
+export function follow() {
+  if (!document.getElementById("main").dataset.live) return;
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      stream?.abort();
+    } else {
+      refresh().then(connect);
+    }
+  });
+  if (!document.hidden) connect();
+}
+
+let connecting = false;
+
+async function connect() {
+  if (connecting) return;
+  connecting = true;
+  let wait = 500;
+  while (!document.hidden) {
+    const began = performance.now();
+    if (!(await listen())) break;
+    if (document.hidden) break;
+    state("reconnecting");
+    if (performance.now() - began > slowest) wait = 500;
+    await new Promise((done) => setTimeout(done, wait));
+    wait = Math.min(wait * 2, slowest);
+    await refresh();
+  }
+  connecting = false;
+}
+
+// listen reads the stream until it ends, and reports whether to come back.
+async function listen() {
+  const main = document.getElementById("main");
+  const head = Number(main.dataset.head);
+  stream = new AbortController();
+  let timer = 0;
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => stream.abort(), silence);
+  };
+  try {
+    const headers = { Accept: "text/event-stream" };
+    if (head > 0) headers["Last-Event-ID"] = String(head);
+    const answer = await fetch(main.dataset.live, { headers, cache: "no-store", signal: stream.signal });
+    if (answer.status === 401) {
+      toLogin();
+      return false;
+    }
+    if (!answer.ok) return answer.status >= 500;
+    state("live");
+    alive();
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return true;
+      alive();
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      if (lines.some((line) => line.startsWith("id: "))) later();
+    }
+  } catch {
+    return true;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+let soon = 0;
+
+// later refreshes once for what is recorded together.
+function later() {
+  clearTimeout(soon);
+  soon = setTimeout(refresh, 80);
+}

@@ -1,0 +1,53 @@
+// morph makes one tree like another and keeps the nodes that both have. Elements with
+// an id are recognized by it. Typed values, open parts and dialogs stay as they are.
+
+const kept = new Set(["open", "value", "checked", "disabled"]); // attributes that a person changes
+
+export function morph(from, to) {
+  attributes(from, to);
+  const known = new Map();
+  for (const child of from.children) if (child.id) known.set(child.id, child);
+  let here = from.firstChild;
+  for (const wanted of [...to.childNodes]) {
+    let match = null;
+    if (wanted.id && known.has(wanted.id)) {
+      match = known.get(wanted.id);
+    } else if (here && same(here, wanted) && !here.id && !wanted.id) {
+      match = here;
+    }
+    if (!match || !same(match, wanted)) {
+      const added = document.importNode(wanted, true);
+      if (added.id) added.classList.add("fresh"); // until the next refresh
+      from.insertBefore(added, here);
+      continue;
+    }
+    if (match === here) {
+      here = here.nextSibling;
+    } else {
+      from.insertBefore(match, here);
+    }
+    if (match.nodeType === Node.ELEMENT_NODE) {
+      morph(match, wanted);
+    } else if (match.data !== wanted.data) {
+      match.data = wanted.data;
+    }
+  }
+  while (here) {
+    const next = here.nextSibling;
+    here.remove();
+    here = next;
+  }
+}
+
+function same(a, b) {
+  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id ?? "") === (b.id ?? "");
+}
+
+function attributes(from, to) {
+  for (const { name } of [...from.attributes]) {
+    if (!to.hasAttribute(name) && !kept.has(name)) from.removeAttribute(name);
+  }
+  for (const { name, value } of to.attributes) {
+    if (!kept.has(name) && from.getAttribute(name) !== value) from.setAttribute(name, value);
+  }
+}

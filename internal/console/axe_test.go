@@ -1,0 +1,50 @@
+package console_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+)
+
+// axeFile holds the rules of axe-core, a development dependency of tools/.
+const axeFile = "../../tools/node_modules/axe-core/axe.min.js"
+
+var axe = sync.OnceValues(func() ([]byte, error) { return os.ReadFile(axeFile) })
+
+// violation is a rule that a page breaks.
+type violation struct {
+	ID    string `json:"id"`
+	Help  string `json:"help"`
+	Nodes []struct {
+		Target  []any  `json:"target"`
+		Summary string `json:"failureSummary"`
+	} `json:"nodes"`
+}
+
+// accessible applies every rule of axe to the page in light and dark and at the widths
+// of a phone and of a desk. At no width does it scroll sideways.
+func (b *tab) accessible(name string) {
+	b.t.Helper()
+	source, err := axe()
+	must(b.t, err)
+	for _, l := range looks {
+		b.see(l)
+		b.until(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", l.Width, l.Scheme))
+		if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
+			b.t.Errorf("%s, %s at %d: %d pixels stick out: %s", name, l.Scheme, l.Width, over, eval[string](b, wide))
+		}
+		if !eval[bool](b, "typeof axe === 'object'") {
+			eval[bool](b, string(source)+"; true")
+		}
+		for _, v := range eval[[]violation](b, "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)") {
+			for _, n := range v.Nodes {
+				b.t.Errorf("%s, %s at %d: axe %s, %s: %v\n%s", name, l.Scheme, l.Width, v.ID, v.Help, n.Target, n.Summary)
+			}
+		}
+		b.picture(fmt.Sprintf("%s-%s-%d", name, l.Scheme, l.Width))
+	}
+}
+
+// wide names the elements that stick out.
+const wide = `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+	.map(e => e.nodeName + "." + e.className + "#" + e.id).slice(0, 5).join(" ")`

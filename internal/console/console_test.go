@@ -1,0 +1,84 @@
+package console_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// signIn types the secret and presses Enter.
+func (b *tab) signIn(secret string) {
+	b.t.Helper()
+	b.do(chromedp.SendKeys(chromedp.ID("secret"), secret+"\r"))
+}
+
+// G-20: nothing is shown without a session; a wrong secret is refused in words, the
+// right one leads to where the person wanted to go; signing out ends it.
+func TestSignIn(t *testing.T) {
+	h := newHouse(t)
+	b := newTab(t)
+	b.expect("401")
+	b.open(h.origin + "/runs")
+	b.until(`location.pathname === "/login"`)
+	b.accessible("login")
+	b.signIn("not-the-secret")
+	b.shows("#said", "The secret is not the owner's.")
+	if b.text("#said") == "" || eval[string](b, "location.pathname") != "/login" {
+		t.Error("a wrong secret gets further")
+	}
+	b.accessible("login-refused")
+	b.do(chromedp.Clear(chromedp.ID("secret")))
+	b.signIn(h.secret)
+	b.until(`location.pathname === "/runs"`)
+	b.shows("main", "No runs yet.")
+	b.accessible("runs-empty")
+	b.do(chromedp.Click(chromedp.ID("sign-out")))
+	b.until(`location.pathname === "/login"`)
+	b.open(h.origin + "/runs")
+	b.until(`location.pathname === "/login"`)
+}
+
+// The states of the pages, each looked at as four people would.
+func TestPages(t *testing.T) {
+	h := newHouse(t)
+	bought := h.agent(h.create())
+	bought.buy()
+	paused := h.agent(h.create())
+	paused.cycle("merchant.catalog")
+	if verdict, _ := paused.propose("add:", func(a object) { a["args"] = object{"productId": "fieldwork-keyboard", "quantity": 3} }); verdict != "PAUSE" {
+		t.Fatalf("an altered argument: %s", verdict)
+	}
+	lost := h.agent(h.create(object{"target": "hosted"}))
+	for _, name := range purchase[:4] {
+		lost.cycle(name)
+	}
+	h.lost.Store(true)
+	if verdict, reason := lost.propose("submit"); verdict != "ALLOW" {
+		t.Fatal(verdict, reason)
+	}
+	if r := lost.execute(); r.Status != 502 {
+		t.Fatalf("a lost answer: %s", r.Got())
+	}
+	open := h.agent(h.create())
+	open.cycle("merchant.catalog")
+	open.propose("product:")
+
+	b := h.signedIn("/runs")
+	b.accessible("runs")
+	for _, page := range []struct{ name, path, shows string }{
+		{"approvals", "/approvals", "What waits"}, {"limits", "/limits", "not implemented"}, {"missing", "/nothing/here", "no such page"},
+		{"run-completed", "/runs/" + bought.run, "completed"}, {"run-paused", "/runs/" + paused.run, "FORBIDDEN_OPERATION"},
+		{"run-unconfirmed", "/runs/" + lost.run, "Effect unconfirmed"}, {"run-active", "/runs/" + open.run, "permitted, not dispatched"},
+	} {
+		if page.name == "missing" {
+			b.expect("404")
+		}
+		b.open(h.origin + page.path)
+		b.shows("main", page.shows)
+		b.accessible(page.name)
+		if b.has("details") {
+			eval[bool](b, "document.querySelectorAll('details').forEach(d => d.open = true), true")
+			b.accessible(page.name + "-open")
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"countersign/dispatch"
+	"countersign/internal/app"
+	"countersign/internal/client"
+	"countersign/internal/keys"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/gateway"
+	"countersign/store"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// house is the product as it is served, on SQLite in a folder of its own, with a store
+// whose answers can get lost.
+type house struct {
+	t      *testing.T
+	dir    string
+	origin string
+	secret string
+	clock  *ledger.Clock
+	owner  *client.Owner
+	lost   atomic.Bool // the store's answers to orders do not arrive
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{t: t, dir: filepath.Join(t.TempDir(), "D"), clock: &ledger.Clock{}}
+	must(t, app.Init(t.Context(), h.dir, ""))
+	a, err := app.Open(t.Context(), app.Config{Dir: h.dir, Addr: "localhost:0", Clock: h.clock, Store: h.openStore()})
+	must(t, err)
+	h.origin = a.Origin()
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- errors.Join(a.Serve(ctx), a.Close()) }()
+	t.Cleanup(func() {
+		stop()
+		must(t, <-served)
+	})
+	h.secret, err = keys.ReadSecret(filepath.Join(h.dir, "owner.secret"))
+	must(t, err)
+	h.owner = &client.Owner{Origin: h.origin, HTTP: client.New()}
+	_, err = h.owner.SignIn(t.Context(), h.secret)
+	must(t, err)
+	return h
+}
+
+func (h *house) openStore() *gateway.Store {
+	h.t.Helper()
+	list, err := os.ReadFile(filepath.Join(h.dir, "keys", "dispatch.pub"))
+	must(h.t, err)
+	trust, err := dispatch.ParseKeys(list)
+	must(h.t, err)
+	dir := filepath.Join(h.t.TempDir(), "store")
+	must(h.t, store.Create(dir))
+	server := httptest.NewUnstartedServer(nil)
+	origin := "http://" + server.Listener.Addr().String()
+	s, err := store.Open(dir, store.Options{Origin: origin, Trust: trust, Clock: h.clock.Now, Log: slog.New(slog.DiscardHandler)})
+	must(h.t, err)
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.lost.Load() && r.URL.Path == "/api/orders" {
+			s.Handler().ServeHTTP(httptest.NewRecorder(), r) // it acts, and nobody hears of it
+			panic(http.ErrAbortHandler)
+		}
+		s.Handler().ServeHTTP(w, r)
+	})
+	server.Start()
+	h.t.Cleanup(func() { server.Close(); must(h.t, s.Close()) })
+	return &gateway.Store{Origin: origin, Keys: []dispatch.TrustedKey{s.ReceiptKey()}}
+}
+
+const instruction = "Buy one Fieldwork keyboard for $137 total using the approved terms."
+
+// create makes a run; edits change what is asked for.
+func (h *house) create(edits ...map[string]any) string {
+	h.t.Helper()
+	body := map[string]any{"service": "merchant", "target": "local", "channel": "http", "mode": "bounded", "budgetCents": "13700", "instruction": instruction}
+	for _, e := range edits {
+		for name, value := range e {
+			body[name] = value
+		}
+	}
+	id, _, err := h.owner.CreateRun(h.t.Context(), body)
+	must(h.t, err)
+	return id
+}
+
+// agent is a consumer of a run, over HTTP.
+type agent struct {
+	h *house
+	client.Consumer
+	run    string
+	words  string // of every prose in its reports
+	permit struct {
+		Token  string          `json:"token"`
+		Action json.RawMessage `json:"action"`
+	}
+}
+
+func (h *house) agent(run string) *agent {
+	h.t.Helper()
+	s, _, err := h.owner.IssueToken(h.t.Context(), run)
+	must(h.t, err)
+	return &agent{h: h, run: run, words: "The next step.", Consumer: client.Consumer{Origin: s.Origin, Token: s.Token, HTTP: client.New()}}
+}
+
+type object = map[string]any
+
+// entries are the controls that the agent needs for a purchase, in order.
+var purchase = []string{"merchant.catalog", "product:fieldwork-keyboard", "add:fieldwork-keyboard:1", "checkout:addr_home", "submit"}
+
+// propose reports on the entry whose id, or operation, is named; edit changes the
+// action. It returns the verdict and its reason.
+func (a *agent) propose(name string, edit ...func(action object)) (verdict, reason string) {
+	a.h.t.Helper()
+	r, err := a.Get(a.h.t.Context(), "/api/v1/observation")
+	must(a.h.t, err)
+	var seen struct {
+		ObservationID string   `json:"observationId"`
+		Catalog       []object `json:"catalog"`
+	}
+	must(a.h.t, json.Unmarshal(r.Body, &seen))
+	var entry object
+	for _, e := range seen.Catalog {
+		if strings.HasPrefix(e["entryId"].(string), name) || e["operationId"] == name {
+			entry = e
+			break
+		}
+	}
+	if entry == nil {
+		a.h.t.Fatalf("the catalog has no %s: %s", name, r.Body)
+	}
+	action := object{"kind": entry["kind"], "operationId": entry["operationId"], "targetRef": entry["targetRef"], "args": entry["args"]}
+	for _, f := range edit {
+		f(action)
+	}
+	effect := entry["effect"].(object)
+	report, err := json.Marshal(object{
+		"goalRestatement":     a.words,
+		"candidates":          []object{{"id": "c1", "action": action, "purpose": a.words, "disposition": "proposed", "rejectionReason": nil}},
+		"selectedCandidateId": "c1",
+		"justification":       object{"summary": a.words, "evidenceRefs": []string{seen.ObservationID}},
+		"expectedEffect": object{
+			"operationId": action["operationId"], "transactionProposalId": effect["transactionProposalId"],
+			"disclosedFields": effect["disclosedFields"], "postconditions": effect["postconditions"],
+		},
+		"uncertainties": []string{},
+	})
+	must(a.h.t, err)
+	r, err = a.Propose(a.h.t.Context(), report)
+	must(a.h.t, err)
+	if r.Status != http.StatusOK {
+		a.h.t.Fatalf("report on %s: %s", name, r.Got())
+	}
+	answer := struct {
+		Decision struct{ Decision, ReasonCode string }
+		Permit   any
+	}{Permit: &a.permit}
+	must(a.h.t, json.Unmarshal(r.Body, &answer))
+	return answer.Decision.Decision, answer.Decision.ReasonCode
+}
+
+// execute carries out what the permit names.
+func (a *agent) execute() client.Reply {
+	a.h.t.Helper()
+	r, err := a.Operate(a.h.t.Context(), a.permit.Token, []byte(`{"action":`+string(a.permit.Action)+`}`))
+	must(a.h.t, err)
+	return r
+}
+
+// cycle proposes and executes.
+func (a *agent) cycle(name string) {
+	a.h.t.Helper()
+	if verdict, reason := a.propose(name); verdict != "ALLOW" {
+		a.h.t.Fatalf("%s: %s %s", name, verdict, reason)
+	}
+	if r := a.execute(); r.Status != http.StatusOK {
+		a.h.t.Fatalf("%s: %s", name, r.Got())
+	}
+}
+
+// buy goes through the whole purchase.
+func (a *agent) buy() {
+	a.h.t.Helper()
+	for _, name := range purchase {
+		a.cycle(name)
+	}
+}
+
+// signedIn opens a browser whose person is signed in, at a path.
+func (h *house) signedIn(path string) *tab {
+	h.t.Helper()
+	b := newTab(h.t)
+	b.open(h.origin + path)
+	b.signIn(h.secret)
+	b.until(`location.pathname + location.search === "` + path + `"`)
+	b.until("document.readyState === 'complete'")
+	return b
+}

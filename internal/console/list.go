@@ -1,0 +1,137 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/run"
+)
+
+const (
+	// listRuns is how many runs a page of the list has (H-091).
+	listRuns = 100
+	// waitingRuns is how many runs of one status are looked at for what waits.
+	waitingRuns = 500
+)
+
+// line is a run in a list.
+type line struct {
+	ID          string
+	State       *run.State
+	Outcome     string
+	Instruction string
+	Since       evidence.Time // of the newest event
+}
+
+// summary reads what a list shows of a run. No history is read for it.
+func (s *site) summary(ctx context.Context, id string) (line, evidence.Time, error) {
+	c, err := s.Reader.Load(ctx, id)
+	if err != nil {
+		return line{}, 0, err
+	}
+	state := decide.Begin(c.State, c.Now, [32]byte{}, c.Alive, decide.Doors{}).State()
+	text, err := s.Reader.Text(ctx, id, state.Instruction)
+	if err != nil {
+		return line{}, 0, err
+	}
+	return line{id, state, state.Outcome(), text, state.UpdatedAt}, c.Now, nil
+}
+
+type runsData struct {
+	Lines []line
+	Next  string // path of the next page, "" on the last one
+	Older bool   // this is not the first page
+}
+
+// runs is the list of all runs, newest first.
+func (s *site) runs(r *http.Request) (*page, error) {
+	before := r.URL.Query().Get("before")
+	if before != "" && !authority.IsID(before) {
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.before: not the id of a run"}
+	}
+	found, err := s.Find(r.Context(), "", before, listRuns+1) // one more tells whether there is a next page
+	if err != nil {
+		return nil, err
+	}
+	d := runsData{Older: before != ""}
+	if len(found) > listRuns {
+		found = found[:listRuns]
+		d.Next = "/runs?before=" + found[listRuns-1].ID
+	}
+	p := &page{Template: "runs", Title: "Runs", Section: "runs", Live: livePath}
+	for _, f := range found {
+		l, now, err := s.summary(r.Context(), f.ID)
+		if err != nil {
+			return nil, err
+		}
+		d.Lines, p.Now = append(d.Lines, l), now
+	}
+	p.Data = d
+	return p, nil
+}
+
+type waiting struct {
+	line
+	Wants   string        // what the owner can do about it: a recovery of G-02
+	Expires evidence.Time // when it no longer can be done, 0: never
+}
+
+type approvalsData struct {
+	Waiting []waiting
+	Cut     bool // there are more runs than were looked at
+}
+
+// approvals is what waits for the owner, oldest first: runs that are paused and can
+// be helped, and effects that nobody knows of, in runs that have ended too.
+func (s *site) approvals(r *http.Request) (*page, error) {
+	p := &page{Template: "approvals", Title: "Approvals", Section: "approvals", Live: livePath}
+	var d approvalsData
+	for _, status := range []string{run.StatusPaused, run.StatusRevoked, run.StatusTerminated, run.StatusFailed} {
+		found, err := s.Find(r.Context(), status, "", waitingRuns+1)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > waitingRuns {
+			found, d.Cut = found[:waitingRuns], true
+		}
+		for _, f := range found {
+			l, now, err := s.summary(r.Context(), f.ID)
+			if err != nil {
+				return nil, err
+			}
+			p.Now = now
+			if w, ok := waits(l, now); ok {
+				d.Waiting = append(d.Waiting, w)
+			}
+		}
+	}
+	slices.SortStableFunc(d.Waiting, func(a, b waiting) int { return cmp.Compare(a.Since, b.Since) })
+	p.Data = d
+	return p, nil
+}
+
+// waits tells what a run waits for, if the owner can do something about it.
+func waits(l line, now evidence.Time) (waiting, bool) {
+	switch stop := l.State.Stop; {
+	case l.Outcome == outcomeUnconfirmed:
+		return waiting{l, "reconcile", 0}, true
+	case l.State.Status != run.StatusPaused || stop == nil:
+		return waiting{}, false
+	case stop.Recovery == "approve" && l.State.Proposal != nil && l.State.Proposal.Live(now):
+		return waiting{l, stop.Recovery, l.State.Proposal.ExpiresAt}, true
+	case stop.Recovery == "clarify", stop.Recovery == "retry":
+		end := l.State.GrantsEnd()
+		return waiting{l, stop.Recovery, end}, now < end
+	case stop.Recovery == "reconcile":
+		return waiting{l, stop.Recovery, 0}, true
+	}
+	return waiting{}, false
+}
+
+// outcomeUnconfirmed overrides every other outcome of a run (G-01).
+const outcomeUnconfirmed = "unconfirmed_effect"

@@ -1,0 +1,177 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/supervision/records"
+	"countersign/internal/supervision/run"
+)
+
+// shownItems is how many entries of a timeline stand on one page, so that a run with
+// thousands of events stays usable.
+const shownItems = 40
+
+type runData struct {
+	*records.View
+	Proposal   *proposal
+	Actions    []action
+	Unresolved *records.Execution // whose effect nobody knows
+	Left       string             // of the budget
+	Grants     []grant
+	Items      []item // newest first
+	Total      int    // of items
+	Newer      string // paths of the other pages, "" where there is none
+	Older      string
+	KeyID      string
+	Counts     []count
+}
+
+// Get returns the state, so that templates need not know where it is.
+func (d *runData) S() *run.State { return d.State }
+
+type grant struct {
+	authority.Grant
+	Uses []term
+	Live bool
+}
+
+// count is how many proposals came so far.
+type count struct {
+	Word string
+	N    int
+}
+
+// run is one run: what it waits for, what was granted, and all that happened.
+func (s *site) run(r *http.Request) (*page, error) {
+	id := r.PathValue("id")
+	if !authority.IsID(id) {
+		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such run."}
+	}
+	until := 0
+	if u := r.URL.Query().Get("until"); u != "" {
+		var err error
+		if until, err = strconv.Atoi(u); err != nil || until < 1 {
+			return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.until: not the number of an entry"}
+		}
+	}
+	current, err := s.Reader.Load(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Reader.View(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	d := &runData{View: v, Proposal: newProposal(v), KeyID: evidence.KeyID(s.Keys[len(s.Keys)-1].Public)}
+	d.Actions = actionsOf(d, current.Now)
+	d.budget(current.Now)
+	if v.Outcome == outcomeUnconfirmed {
+		d.Unresolved = unresolved(v)
+	}
+	if err := s.fillTimeline(r.Context(), d, until); err != nil {
+		return nil, err
+	}
+	p := &page{Template: "run", Title: "Run " + short(id), Section: "runs", Now: current.Now, Live: "/api/v1/owner/runs/" + id + "/events", Data: d}
+	if n := len(v.Timeline); n > 0 {
+		p.Head = v.Timeline[n-1].Sequence
+	}
+	return p, nil
+}
+
+func unresolved(v *records.View) *records.Execution {
+	i := slices.IndexFunc(v.Executions, func(x records.Execution) bool {
+		return x.State == run.ExecutionUnconfirmed || x.State == run.ExecutionDispatched
+	})
+	if i < 0 {
+		return nil
+	}
+	return &v.Executions[i]
+}
+
+func (d *runData) budget(now evidence.Time) {
+	s := d.State
+	left := s.Budget.Limit - s.Budget.Spent - s.Budget.Reserved
+	d.Left = spellMoney(max(left, 0), s.Currency)
+	for _, g := range s.Grants {
+		shown := grant{Grant: g, Live: g.Live(now)}
+		for _, operation := range g.Operations {
+			used := fmt.Sprintf("%d used", s.Used[g.ID][operation])
+			if limit, counted := g.MaxUses[operation]; counted {
+				used = fmt.Sprintf("%d of %d used", s.Used[g.ID][operation], limit)
+			}
+			shown.Uses = append(shown.Uses, term{operation, used})
+		}
+		d.Grants = append(d.Grants, shown)
+	}
+}
+
+// fillTimeline fills in the page of the timeline that ends with the entry of a number,
+// counted from the oldest; 0 is the newest page.
+func (s *site) fillTimeline(ctx context.Context, d *runData, until int) error {
+	c, err := newChart(d.Timeline, d.State.Currency)
+	if err != nil {
+		return err
+	}
+	d.Total = len(c.items)
+	d.count(c)
+	end := len(c.items)
+	if until > 0 && until < end {
+		end = until
+		d.Newer = "/runs/" + d.State.ID
+		if end+shownItems < d.Total {
+			d.Newer += fmt.Sprint("?until=", end+shownItems)
+		}
+	}
+	begin := max(0, end-shownItems)
+	if begin > 0 {
+		d.Older = fmt.Sprintf("/runs/%s?until=%d", d.State.ID, begin)
+	}
+	d.Items = slices.Clone(c.items[begin:end])
+	slices.Reverse(d.Items)
+	for _, i := range d.Items {
+		if i.Turn != nil {
+			i.Turn.finish()
+			if err := s.readProse(ctx, d.State.ID, i.Turn.Steps); err != nil {
+				return err
+			}
+			continue
+		}
+		shown := []step{*i.Event}
+		if err := s.readProse(ctx, d.State.ID, shown); err != nil {
+			return err
+		}
+		*i.Event = shown[0]
+	}
+	return nil
+}
+
+// count adds up how far the proposals came: decisions and effects are never one
+// number (H-219).
+func (d *runData) count(c *chart) {
+	n := map[string]int{}
+	for _, t := range c.turns {
+		for _, r := range t.Reached {
+			if r.Yes {
+				n[r.Word]++
+			}
+		}
+	}
+	for _, word := range []string{"proposed", "allowed", "permitted", "dispatched", "verified"} {
+		d.Counts = append(d.Counts, count{word, n[word]})
+	}
+}
+
+// Claim is the state of the trusted service, for people.
+func (d *runData) Claim() string {
+	if d.Observation == nil {
+		return ""
+	}
+	return spellJSON(json.RawMessage(d.Observation.State))
+}
