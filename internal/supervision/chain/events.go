@@ -16,6 +16,7 @@ var bodies = byType(
 	func() run.Event { return &run.Receipt{} }, func() run.Event { return &run.Consumed{} }, func() run.Event { return &run.Verified{} },
 	func() run.Event { return &run.Mismatched{} }, func() run.Event { return &run.NotApplied{} }, func() run.Event { return &run.Unconfirmed{} },
 	func() run.Event { return &run.Voided{} }, func() run.Event { return &run.PermitVoided{} },
+	func() run.Event { return &run.Probed{} }, func() run.Event { return &run.Reconciled{} }, func() run.Event { return &run.Contradicted{} },
 	func() run.Event { return &run.ProposalPrepared{} }, func() run.Event { return &run.ProposalVoided{} },
 	func() run.Event { return &run.Paused{} }, func() run.Event { return &run.Resumed{} }, func() run.Event { return &run.Completed{} },
 	func() run.Event { return &run.Revoked{} }, func() run.Event { return &run.Terminated{} }, func() run.Event { return &run.Failed{} },

@@ -47,6 +47,7 @@ type Doors struct {
 	Receipt       bool    // what a store's receipt is about, against the permit
 	Answer        bool    // the body of a store's answer, against its receipt
 	Amount        bool    // of a store's receipt, against the permit
+	Statement     bool    // of an owner that nothing happened, while the store could still act
 	Calls         bool    // the bound of model calls
 	Lease         bool    // one attempt at a time
 	Approval      bool    // of an approval, against the proposal and the service as they are now

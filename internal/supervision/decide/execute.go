@@ -173,6 +173,9 @@ type Outcome struct {
 // Receive records the outcome of an execution as its receipt tells it.
 func (d *Deciding) Receive(executionID string, o Outcome) *authority.Denial {
 	x, denial := d.awaiting(executionID)
+	if stated := d.s.Find(executionID); stated != nil && stated.State == run.ExecutionReconciled {
+		x, denial = stated, nil
+	}
 	if denial != nil {
 		return denial
 	}
@@ -180,24 +183,36 @@ func (d *Deciding) Receive(executionID string, o Outcome) *authority.Denial {
 		d.emit(&run.HostedReceipt{ExecutionID: x.ID, PermitID: x.PermitID, Receipt: o.Receipt, ResponseSHA256: o.BodySHA256, ObservedBy: o.ObservedBy})
 	}
 	var amount money.Cents
-	if o.Result == run.ResultApplied {
+	applied := o.Result == run.ResultApplied
+	if applied {
 		amount = x.AmountCents
+	}
+	if x.State == run.ExecutionReconciled && (x.Finding == run.FindingApplied) != applied {
+		d.contradicted(x, o.Result)
 	}
 	d.emit(&run.Receipt{ExecutionID: x.ID, PermitID: x.PermitID, Kind: o.Kind, Result: o.Result, Status: o.Status, BodySHA256: o.BodySHA256, AmountCents: amount, OrderID: o.OrderID})
 	d.emit(&run.Consumed{PermitID: x.PermitID, ExecutionID: x.ID})
-	if o.Result == run.ResultRefused {
-		d.notApplied(o.Cause)
+	if !applied {
+		d.notApplied(x, o.Cause)
+	}
+	if o.ObservedBy == run.ByLookUp {
+		d.follow(x, run.CauseProbed)
+	} else {
+		d.follow(x, run.CauseReceipt)
 	}
 	return nil
 }
 
 // notApplied records a definite no-effect. A read leaves the run ready; anything
 // else stops it for a retry.
-func (d *Deciding) notApplied(cause string) {
-	x := d.s.Execution
-	d.emit(&run.NotApplied{ExecutionID: x.ID, Cause: cause, ReleasedCents: x.AmountCents})
+func (d *Deciding) notApplied(x *run.Execution, cause string) {
+	e := run.NotApplied{ExecutionID: x.ID, Cause: cause}
+	if x.Owed { // a statement may have released it already
+		e.ReleasedCents = x.AmountCents
+	}
+	d.emit(&e)
 	switch {
-	case d.s.Status != run.StatusRunning:
+	case d.s.Status != run.StatusRunning, x != d.s.Execution:
 	case x.Class == propose.ClassRead:
 		d.emit(&run.Resumed{Cause: "attempt_ended"})
 	default:
@@ -208,10 +223,11 @@ func (d *Deciding) notApplied(cause string) {
 // NotApplied records that an execution without a signed receipt had definitely
 // no effect: a failed read, or a local service that refused.
 func (d *Deciding) NotApplied(executionID, cause string) *authority.Denial {
-	if _, denial := d.awaiting(executionID); denial != nil {
+	x, denial := d.awaiting(executionID)
+	if denial != nil {
 		return denial
 	}
-	d.notApplied(cause)
+	d.notApplied(x, cause)
 	return nil
 }
 

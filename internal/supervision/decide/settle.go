@@ -21,7 +21,7 @@ func (d *Deciding) settle(leaseAlive bool) {
 	if p := s.Proposal; p != nil && !p.Live(d.now) && !s.Terminal() && s.Lease == nil {
 		d.voidProposal("expired")
 	}
-	if s.Status == run.StatusReady && d.now >= s.GrantsEnd() {
+	if s.Status == run.StatusReady && d.now >= s.StopsAt() {
 		d.pause(authority.GrantExpired, stopcontext.SourceRuntime)
 	}
 }
@@ -50,7 +50,7 @@ func (d *Deciding) endLease() {
 	case x.State == run.ExecutionDispatched && x.Dispatch != nil:
 		d.unconfirmed("lease_expired")
 	case x.State == run.ExecutionDispatched:
-		d.notApplied("lease_expired")
+		d.notApplied(x, "lease_expired")
 	case s.Status == run.StatusRunning:
 		d.emit(&run.Resumed{Cause: "lease_expired"})
 	}

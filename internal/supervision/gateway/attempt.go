@@ -195,8 +195,11 @@ func hostedOutcome(a answer) decide.Outcome {
 		Kind: run.ReceiptHosted, Result: run.ResultRefused, Status: int64(a.http.Status), BodySHA256: canon.Hash(a.http.Body),
 		Receipt: a.jws, ObservedBy: "response", Cause: "refused",
 	}
-	if a.receipt.Result == dispatch.Applied {
+	switch a.receipt.Result {
+	case dispatch.Applied:
 		o.Result, o.OrderID, o.Cause = run.ResultApplied, a.receipt.OrderID, ""
+	case dispatch.Closed:
+		o.Result, o.Cause = run.ResultClosed, "closed"
 	}
 	return o
 }
@@ -312,8 +315,8 @@ func (g *Gateway) verify(ctx context.Context, c *claim, view *string) {
 	err := g.looking(ctx, c.RunID, view, func(a *attempt, look func() error) error {
 		a.stored = c.keep
 		x := a.State().Execution
-		if a.State().Terminal() || x == nil || x.ID != c.executionID || x.State != run.ExecutionReceipted {
-			return nil
+		if a.CanObserve() != nil || x == nil || x.ID != c.executionID || x.State != run.ExecutionReceipted {
+			return nil // the run has ended, or stopped for another effect
 		}
 		if err := look(); err != nil {
 			return err

@@ -125,20 +125,29 @@ func hint(body []byte) (reason, check string) {
 }
 
 func (g *Gateway) believe(s *run.State, p dispatch.Permit, got dispatch.Answer) (*dispatch.Receipt, error) {
-	pinned, err := PinnedKeys(s.StoreKeys)
+	receipt, err := g.receipt(s, p, got.Receipt)
 	if err != nil {
-		return nil, err
-	}
-	receipt, err := dispatch.ParseReceipt(got.Receipt, pinned)
-	if err != nil {
-		return nil, err
-	}
-	if err := receipt.Answers(p); err != nil && !g.Doors.Receipt {
 		return nil, err
 	}
 	// A repeated permit is answered with the stored receipt and another body.
 	if got.Status != http.StatusConflict && !g.Doors.Answer && receipt.AnswerHash != dispatch.HashBody(got.Body) {
 		return nil, errors.New("gateway: the receipt is about another answer body")
+	}
+	return receipt, nil
+}
+
+// receipt reads a receipt that the run's store signed about the permit.
+func (g *Gateway) receipt(s *run.State, p dispatch.Permit, token string) (*dispatch.Receipt, error) {
+	pinned, err := PinnedKeys(s.StoreKeys)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := dispatch.ParseReceipt(token, pinned)
+	if err != nil {
+		return nil, err
+	}
+	if err := receipt.Answers(p); err != nil && !g.Doors.Receipt {
+		return nil, err
 	}
 	return &receipt, nil
 }

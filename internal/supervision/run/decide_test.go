@@ -107,11 +107,16 @@ func TestUnconfirmed(t *testing.T) {
 	if reason := w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial }); reason != authority.UnresolvedEffect {
 		t.Errorf("claim: %q", reason)
 	}
-	// A late receipt is recorded and settles the money; the stop stays.
+	// A late receipt is recorded and settles the money. Nothing is unknown any more, so
+	// the run goes on to see what the receipt says (L-4).
 	w.receive(run.ResultApplied)
 	w.budget(price, 0)
-	if s := w.status(run.StatusPaused); s.Outcome() != "paused:reconciliation" {
-		t.Errorf("outcome %s", s.Outcome())
+	if s := w.status(run.StatusReady); s.Outcome() != "active" || s.Execution.State != run.ExecutionReceipted || s.Stop != nil {
+		t.Errorf("outcome %s, execution %s, stop %v", s.Outcome(), s.Execution.State, s.Stop)
+	}
+	w.observe()
+	if s := w.read(); s.Execution.State != run.ExecutionVerified {
+		t.Errorf("execution %s", s.Execution.State)
 	}
 	w.verify()
 }
@@ -123,7 +128,8 @@ func TestLateRefusal(t *testing.T) {
 	w.do(func(d *decide.Deciding) { d.Unconfirmed(x.ID, "disconnected") })
 	n := len(w.events)
 	w.receive(run.ResultRefused)
-	w.emitted(n, "hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied")
+	w.emitted(n, "hosted.receipt", "execution.receipt", "permit.consumed", "execution.not_applied", "run.paused")
+	w.stop(stopcontext.CategoryRetry, stopcontext.SourceRuntime, authority.ExecutionNotApplied, "retry", "none")
 	w.budget(0, 0)
 	w.verify()
 }
@@ -1236,7 +1242,8 @@ func TestDecodeObserved(t *testing.T) {
 
 // TestEventTypes are those of G-15 and L-3 that this machine writes.
 func TestEventTypes(t *testing.T) {
-	want := strings.Fields(`execution.dispatched execution.mismatch execution.not_applied execution.receipt execution.unconfirmed execution.verified
+	want := strings.Fields(`execution.contradicted execution.dispatched execution.mismatch execution.not_applied execution.probed execution.receipt
+		execution.reconciled execution.unconfirmed execution.verified
 		execution.voided grant.created grant.revoked guardian.decided hosted.receipt hosted.session metrics observation.recorded operation.refused
 		permit.claimed permit.consumed permit.expired permit.issued permit.revoked permit.voided policy.checked proposal.prepared proposal.voided
 		run.completed run.created run.failed run.initialized run.paused run.resumed run.revoked run.terminated session.issued turn.proposed`)

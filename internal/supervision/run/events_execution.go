@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"countersign/internal/authority"
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
 )
@@ -37,6 +38,9 @@ func (e Claimed) apply(f *fold) {
 	f.must(e.ReservedCents == p.AmountCents, "reservation", "the reservation is not the amount of the permit")
 	f.s.Budget.Reserved += e.ReservedCents // fold.run holds the sum against the limit
 	f.s.use(b.GrantID, b.OperationID, 1)
+	if x := f.s.Execution; x != nil && x.State == ExecutionReconciled {
+		f.s.Stated = append(f.s.Stated, *x)
+	}
 	f.s.Execution = &Execution{
 		ID: e.ExecutionID, PermitID: p.ID, TurnID: b.TurnID, GrantID: b.GrantID, OperationID: b.OperationID,
 		Class: p.Class, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents, State: executionClaimed, Sequence: f.sequence, Owed: true,
@@ -93,7 +97,7 @@ type HostedReceipt struct {
 func (HostedReceipt) EventType() string { return "hosted.receipt" }
 
 func (e HostedReceipt) apply(f *fold) {
-	x := f.execution(e.ExecutionID, "receipt-twice", ExecutionDispatched, ExecutionUnconfirmed)
+	x := f.execution(e.ExecutionID, "receipt-twice", ExecutionDispatched, ExecutionUnconfirmed, ExecutionReconciled)
 	if x == nil {
 		return
 	}
@@ -118,6 +122,7 @@ const (
 
 	ResultApplied = "applied"
 	ResultRefused = "refused"
+	ResultClosed  = "closed" // a look-up came first, and nothing can come of it any more
 )
 
 // Receipt is execution.receipt: what the execution did, as far as its receipt
@@ -137,7 +142,7 @@ type Receipt struct {
 func (Receipt) EventType() string { return "execution.receipt" }
 
 func (e Receipt) apply(f *fold) {
-	x := f.execution(e.ExecutionID, "receipt-twice", ExecutionDispatched, ExecutionUnconfirmed)
+	x := f.execution(e.ExecutionID, "receipt-twice", ExecutionDispatched, ExecutionUnconfirmed, ExecutionReconciled)
 	if x == nil {
 		return
 	}
@@ -150,33 +155,60 @@ func (e Receipt) apply(f *fold) {
 		}
 	}
 	f.must(e.Kind == want && (e.Kind != ReceiptHosted || x.Hosted), "receipt-kind", "the receipt is not of the kind that the target demands")
-	f.must(e.Result == ResultApplied || e.Result == ResultRefused, "receipt-result", "a receipt says applied or refused")
+	f.must(e.Result == ResultApplied || e.Result == ResultRefused || e.Result == ResultClosed, "receipt-result", "a receipt says applied, refused or closed")
+	stated := x.State == ExecutionReconciled
+	f.must(!stated || (x.Finding == FindingApplied) == (e.Result == ResultApplied), "receipt-against-statement", "a receipt says otherwise than the owner, and that is not recorded")
 	x.State, x.OrderID = ExecutionReceipted, e.OrderID
 	f.must(e.Result == ResultApplied || e.AmountCents == 0, "receipt-amount", "a refusal costs nothing")
 	if e.Result == ResultApplied {
-		f.must(e.AmountCents == x.AmountCents && f.s.Budget.Spend(e.AmountCents), "receipt-amount", "the receipt spends another amount than was reserved")
-		x.Owed = false
+		f.must(e.AmountCents == x.AmountCents && (stated || f.s.Budget.Spend(e.AmountCents)), "receipt-amount", "the receipt spends another amount than was reserved")
+		x.Owed, f.s.Observation = false, nil
 		if e.OrderID != nil {
 			f.s.OrderID = e.OrderID
 		}
 		f.s.Committed = f.s.Committed || x.Class == propose.ClassCommit
 	}
-	f.s.Observation = nil
-	f.settled("verifying")
+	f.settled(x, "verifying")
 	f.owe("receipt-without-consumption", "a receipt is not followed by the consumption of its permit", func(b Event) bool {
 		c, ok := b.(*Consumed)
 		return ok && c.ExecutionID == e.ExecutionID
 	}, nil)
 }
 
-// settled notes that the outside part of an attempt is over. In a run that has
-// ended meanwhile nothing else follows, so the lease goes too.
-func (f *fold) settled(stage string) {
-	if f.s.Terminal() {
+// settled notes that the outside part of an attempt is over. In a run that has ended
+// or paused meanwhile nothing else follows of itself, so the lease goes too.
+func (f *fold) settled(x *Execution, stage string) {
+	switch {
+	case x != f.s.Execution:
+	case f.s.Status != StatusRunning:
 		f.s.Lease = nil
-		return
+	default:
+		f.s.Stage = stage
 	}
-	f.s.Stage = stage
+}
+
+// follow owes what a known outcome brings about in a run that was stopped without one,
+// or went on after a statement that was false (L-4).
+func (f *fold) follow(x *Execution) {
+	met := func(b Event) bool {
+		p, ok := b.(*Paused)
+		return ok && p.Stop.ReasonCode == authority.ExecutionNotApplied
+	}
+	switch {
+	case x.Contradicted && !f.s.Terminal():
+		met = func(b Event) bool {
+			p, ok := b.(*Paused)
+			return ok && p.Stop.ReasonCode == authority.VerificationDiffers
+		}
+	case x != f.s.Execution || !f.s.Waiting():
+		return
+	case x.State == ExecutionReceipted:
+		met = func(b Event) bool {
+			r, ok := b.(*Resumed)
+			return ok && (r.Cause == CauseProbed || r.Cause == CauseReceipt)
+		}
+	}
+	f.owe("outcome-without-effect", "the run does not do what its known effect means for it", met, func(b Event) bool { _, ok := b.(*PermitRevoked); return ok })
 }
 
 // Consumed is permit.consumed: the permit's execution has its receipt.
@@ -190,6 +222,9 @@ func (Consumed) EventType() string { return "permit.consumed" }
 func (e Consumed) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "consumed-without-receipt", ExecutionReceipted)
 	f.must(x == nil || x.PermitID == e.PermitID, "consumed-permit", "the permit is not that of the execution")
+	if x != nil && !x.Owed && x.Finding != FindingNotApplied {
+		f.follow(x)
+	}
 }
 
 // Postcondition is a promised postcondition and whether it was seen to hold.
@@ -267,7 +302,7 @@ func (e Mismatched) apply(f *fold) {
 // and the grant use are given back.
 type NotApplied struct {
 	ExecutionID   string      `json:"executionId"`
-	Cause         string      `json:"cause"` // refused, read_failed, local_failed, lease_expired
+	Cause         string      `json:"cause"` // refused, closed, read_failed, local_failed, lease_expired
 	ReleasedCents money.Cents `json:"releasedCents"`
 }
 
@@ -280,9 +315,15 @@ func (e NotApplied) apply(f *fold) {
 	}
 	definite := x.Dispatch == nil || x.State == ExecutionReceipted // a hosted mutation needs the store's word
 	f.must(definite, "not-applied-guess", "nothing shows that the execution had no effect")
-	f.release(x, e.ReleasedCents)
-	x.State, f.s.Observation = ExecutionNotApplied, nil
-	f.settled("observing")
+	if x.Finding == FindingNotApplied { // a statement has released it, and the run may have gone on
+		f.must(e.ReleasedCents == 0, "release", "what a statement released is released again")
+	} else {
+		f.release(x, e.ReleasedCents)
+		f.s.Observation = nil
+	}
+	x.State = ExecutionNotApplied
+	f.settled(x, "observing")
+	f.follow(x)
 }
 
 // release gives back what an execution held.
@@ -310,7 +351,7 @@ func (e Unconfirmed) apply(f *fold) {
 	f.must(lost || x.Dispatch != nil && !x.Hosted, "unconfirmed-kind", "only a hosted mutation without a receipt can be unconfirmed")
 	f.s.DropReceipt = false
 	x.State = ExecutionUnconfirmed
-	f.settled("reconciling")
+	f.settled(x, "reconciling")
 }
 
 // Voided is execution.voided: the intent was stored, and nothing was sent.
@@ -331,7 +372,7 @@ func (e Voided) apply(f *fold) {
 	f.must(!x.Hosted, "voided-receipted", "what the store gave a receipt for was sent")
 	f.release(x, e.ReleasedCents)
 	x.State = ExecutionVoided
-	f.settled("observing")
+	f.settled(x, "observing")
 	f.owe("void-without-permit", "a void is not followed by that of its permit", func(b Event) bool {
 		v, ok := b.(*PermitVoided)
 		return ok && v.ExecutionID == e.ExecutionID

@@ -236,7 +236,7 @@ type Paused struct {
 func (Paused) EventType() string { return "run.paused" }
 
 func (e Paused) apply(f *fold) {
-	if !f.lapsedApproval() {
+	if !f.lapsedApproval() && !f.paid {
 		f.status("paused-status", StatusReady, StatusRunning)
 	}
 	f.must(f.s.Permit == nil, "paused-with-permit", "a run does not pause with a live permit")
@@ -245,7 +245,8 @@ func (e Paused) apply(f *fold) {
 	f.tabled(e.Stop)
 	f.must(e.Stop.Category != stopcontext.CategoryTerminal, "stop-table", "a terminal reason ends the run")
 	stop := e.Stop
-	f.s.Status, f.s.Stage, f.s.Stop, f.s.Lease = StatusPaused, "awaiting_owner", &stop, nil
+	f.s.Status, f.s.Stage, f.s.Stop = StatusPaused, "awaiting_owner", &stop
+	f.rest()
 	if asks {
 		f.s.Stage = "awaiting_approval"
 	}
@@ -269,13 +270,15 @@ const (
 	CauseApproved     = "approved"
 	CauseClarified    = "clarified"
 	CauseRetried      = "retried"
+	CauseProbed       = "probed"  // a look-up found the receipt
+	CauseReceipt      = "receipt" // it came late
 )
 
 func (Resumed) EventType() string { return "run.resumed" }
 
 func (e Resumed) apply(f *fold) {
 	switch e.Cause {
-	case CauseApproved, CauseClarified, CauseRetried:
+	case CauseApproved, CauseClarified, CauseRetried, CauseProbed, CauseReceipt:
 		f.status("resumed-status", StatusPaused)
 		f.must(f.paid, "resumed-cause", "no owner mended the stop")
 		f.s.RetryStreak = 0
@@ -345,8 +348,14 @@ func (f *fold) end(lawful bool, status string, stop stopcontext.Stop) {
 	f.must(f.s.Permit == nil, "ended-with-permit", "unused permits are revoked before a run ends")
 	f.tabled(stop)
 	f.s.Status, f.s.Stage, f.s.Stop = status, "done", &stop
+	f.rest()
+}
+
+// rest ends the lease of a run that goes no further, unless a dispatch is out: then it
+// tells when that becomes unconfirmed.
+func (f *fold) rest() {
 	if x := f.s.Execution; (x == nil || x.State != ExecutionDispatched) && !f.s.Opening() {
-		f.s.Lease = nil // else the lease tells when the dispatch becomes unconfirmed
+		f.s.Lease = nil
 	}
 }
 

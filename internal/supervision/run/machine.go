@@ -128,7 +128,7 @@ func (f *fold) run(b Event) {
 	}
 	f.s.Events, f.s.UpdatedAt = f.sequence, f.now
 	used, ok := f.s.Budget.Spent.Add(f.s.Budget.Reserved)
-	f.must(ok && used <= f.s.Budget.Limit, "budget", "spent and reserved together exceed the budget")
+	f.must(ok && used <= f.s.Budget.Limit+f.s.Overspent, "budget", "spent and reserved together exceed the budget")
 }
 
 // status requires one of the statuses.
@@ -141,11 +141,12 @@ func (f *fold) status(rule string, statuses ...string) bool {
 	return f.must(false, rule, "not lawful while the run is "+f.s.Status)
 }
 
-// execution requires that id names the newest execution and that it is in one
-// of the states; otherwise it returns nil, and the event changes nothing.
+// execution requires that id names the newest execution, or one that rests on a
+// statement, and that it is in one of the states; otherwise it returns nil, and the
+// event changes nothing.
 func (f *fold) execution(id, rule string, states ...string) *Execution {
-	e := f.s.Execution
-	if !f.must(e != nil && e.ID == id, "execution-unknown", "the event names an execution that was not dispatched") {
+	e := f.s.Find(id)
+	if !f.must(e != nil, "execution-unknown", "the event names an execution that was not dispatched") {
 		return nil
 	}
 	for _, state := range states {

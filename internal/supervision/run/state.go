@@ -34,7 +34,8 @@ const (
 	ExecutionMismatch    = "mismatch"
 	ExecutionNotApplied  = "not_applied"
 	ExecutionUnconfirmed = "unconfirmed"
-	ExecutionVoided      = "voided" // the intent was stored and nothing was sent
+	ExecutionVoided      = "voided"     // the intent was stored and nothing was sent
+	ExecutionReconciled  = "reconciled" // an owner stated what became of it; there is no receipt
 )
 
 // Bounds of a run.
@@ -139,6 +140,8 @@ type State struct {
 	Decision      *Decision                  `json:"decision"`
 	Permit        *Permit                    `json:"permit"` // issued and not yet claimed, expired or revoked
 	Execution     *Execution                 `json:"execution"`
+	Stated        []Execution                `json:"stated"`    // former ones that rest on an owner's statement
+	Overspent     money.Cents                `json:"overspent"` // allowed over the budget, by receipts that contradicted statements
 	Lease         *Lease                     `json:"lease"`
 	Hosted        *HostedSession             `json:"hostedSession"`
 	Session       Session                    `json:"session"`
@@ -256,7 +259,9 @@ type Execution struct {
 	Hosted         bool            `json:"hosted"`   // a store's receipt is recorded
 	OrderID        *string         `json:"orderId"`
 	// Owed is true while the reservation and the grant use are held.
-	Owed bool `json:"owed"`
+	Owed         bool   `json:"owed"`
+	Finding      string `json:"finding"`      // that an owner stated in place of a receipt, else ""
+	Contradicted bool   `json:"contradicted"` // a receipt said otherwise than the owner
 }
 
 // Dispatch names one signed request to a store. The jti is the execution id.
@@ -311,7 +316,7 @@ func (s *State) Encode() ([]byte, error) { return canon.Marshal(s) }
 // replaces and never changes in place is shared.
 func (s *State) Clone() *State {
 	c := *s
-	c.Grants, c.Verified = slices.Clone(s.Grants), slices.Clone(s.Verified)
+	c.Grants, c.Verified, c.Stated = slices.Clone(s.Grants), slices.Clone(s.Verified), slices.Clone(s.Stated)
 	c.Used = maps.Clone(s.Used)
 	for id, used := range c.Used {
 		c.Used[id] = maps.Clone(used)
@@ -344,6 +349,26 @@ func (s *State) Terminal() bool {
 func (s *State) Unresolved() bool {
 	return s.Execution != nil && (s.Execution.State == ExecutionDispatched || s.Execution.State == ExecutionUnconfirmed)
 }
+
+// Waiting reports whether the run is stopped for an effect that is not confirmed.
+func (s *State) Waiting() bool {
+	return s.Status == StatusPaused && s.Stop != nil && s.Stop.ReasonCode == authority.DispatchUnconfirmed
+}
+
+// Find returns the newest execution, or a former one that rests on an owner's
+// statement, by its id, or nil.
+func (s *State) Find(id string) *Execution {
+	if s.Execution != nil && s.Execution.ID == id {
+		return s.Execution
+	}
+	if i := slices.IndexFunc(s.Stated, func(x Execution) bool { return x.ID == id }); i >= 0 {
+		return &s.Stated[i]
+	}
+	return nil
+}
+
+// Over is by how much spent and reserved together exceed the budget.
+func (s *State) Over() money.Cents { return max(s.Budget.Spent+s.Budget.Reserved-s.Budget.Limit, 0) }
 
 // Opening reports whether a hosted session was dispatched and its outcome is not
 // known yet.
@@ -393,7 +418,7 @@ func (s *State) Due() time.Time {
 		due = append(due, s.Proposal.ExpiresAt)
 	}
 	if s.Status == StatusReady {
-		due = append(due, s.GrantsEnd())
+		due = append(due, s.StopsAt())
 	}
 	if len(due) == 0 {
 		return time.Time{}
@@ -457,6 +482,15 @@ func (s *State) GrantsEnd() evidence.Time {
 		end = max(end, g.ExpiresAt)
 	}
 	return end
+}
+
+// StopsAt is when a ready run stops by itself: at the end of its last grant, and not
+// before there was time to see what has just been applied.
+func (s *State) StopsAt() evidence.Time {
+	if s.Execution != nil && s.Execution.State == ExecutionReceipted {
+		return max(s.GrantsEnd(), s.UpdatedAt.Add(LeaseLife))
+	}
+	return s.GrantsEnd()
 }
 
 // use counts n more uses of an operation under a grant; n is negative to give
