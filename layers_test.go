@@ -42,7 +42,7 @@ var rings = [][]string{
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
-	{"internal/supervision/records", "internal/supervision/gateway", "internal/identity", "internal/audit"},
+	{"internal/supervision/records", "internal/supervision/gateway", "internal/supervision/managed", "internal/identity", "internal/audit"},
 	{"internal/channel/bounds", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/channel", "internal/console"}, // every route together; the pages
 	{"internal/app"},
@@ -53,14 +53,15 @@ var rings = [][]string{
 
 // withinRing lists the imports between packages of one ring, with the reason.
 var withinRing = map[string][]string{
-	"internal/pubkey":                  {"internal/canon"},                                                                          // keys are strict base64url
-	"internal/supervision/propose":     {"internal/authority"},                                                                      // an entry has facts and digests
-	"internal/supervision/stopcontext": {"internal/authority"},                                                                      // the table is by reason
-	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext"},  // what a run's state and events hold
-	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},          // what is checked, and against what
+	"internal/pubkey":                  {"internal/canon"},                                                                                                              // keys are strict base64url
+	"internal/supervision/propose":     {"internal/authority"},                                                                                                          // an entry has facts and digests
+	"internal/supervision/stopcontext": {"internal/authority"},                                                                                                          // the table is by reason
+	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext"},                                      // what a run's state and events hold
+	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},                                              // what is checked, and against what
 	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
 	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
+	"internal/supervision/managed":     {"internal/supervision/gateway"},                      // it lets runs go on
 	"internal/channel/edge":            {"internal/channel/bounds"},                           // every request is an exchange
 	"internal/channel/owner":           {"internal/channel/edge", "internal/channel/wire"},    // the one error table; the JSON forms that both show
 	"internal/channel/agent":           {"internal/channel/edge", "internal/channel/wire"},

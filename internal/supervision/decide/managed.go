@@ -81,7 +81,7 @@ type Call struct {
 // stored. A run that has made its last call stops, and the request is not made.
 func (d *Deciding) Call(c Call) (counted bool) {
 	d.attempt = c.AttemptID
-	if d.s.ModelCalls >= run.MaxModelCalls && !d.doors.Calls {
+	if !d.CanCall() {
 		d.pause(authority.ModelCallLimit, stopcontext.SourceRuntime)
 		return false
 	}
@@ -91,6 +91,9 @@ func (d *Deciding) Call(c Call) (counted bool) {
 	})
 	return true
 }
+
+// CanCall reports whether the run may make one more request to a model provider.
+func (d *Deciding) CanCall() bool { return d.s.ModelCalls < run.MaxModelCalls || d.doors.Calls }
 
 // Attempt is a managed attempt that comes back with an answer.
 type Attempt struct {
@@ -103,19 +106,20 @@ type Attempt struct {
 // Resume denies an attempt whose run has moved on: an executor's answer counts only
 // while its call is the one that is out or, for an authored one, while the run is as
 // it was told. Whatever else happened meanwhile stands, and of the attempt nothing does.
-func (d *Deciding) Resume(a Attempt) *authority.Denial {
+// going is false, too, when the run came to its bound meanwhile and was stopped.
+func (d *Deciding) Resume(a Attempt) (going bool, _ *authority.Denial) {
 	s := d.s
 	d.attempt = a.ID
 	if s.Asked != nil && s.Asked.AttemptID == a.ID {
-		return nil
+		return true, nil
 	}
 	if stopped, denial := d.CanStep(); denial != nil || stopped {
-		return denial
+		return false, denial
 	}
 	if s.Observation == nil || s.Observation.ID != a.ObservationID {
-		return inProgress()
+		return false, inProgress()
 	}
-	return nil
+	return true, nil
 }
 
 // ProposeManaged takes the report of an attempt in and applies the hard checks. The

@@ -41,13 +41,13 @@ type Plan struct {
 
 // NeedsObservation reports whether GET /observation must take a new one: the
 // newest one stands while epoch and stateRevision hold and it is under 30 s
-// old, and always while a permit is live.
+// old, and always while a permit is live or a model is asked about it.
 func (d *Deciding) NeedsObservation() bool {
 	o := d.s.Observation
 	switch {
 	case o == nil:
 		return true
-	case d.s.Permit != nil:
+	case d.s.Permit != nil, d.s.Asked != nil:
 		return false
 	}
 	return o.DocumentEpoch != d.s.DocumentEpoch || o.StateRevision != d.s.StateRevision || d.now.Sub(o.CapturedAt) >= observationReuse
@@ -60,6 +60,8 @@ func (d *Deciding) CanObserve() *authority.Denial {
 	switch {
 	case d.s.Unresolved():
 		return unresolved()
+	case d.s.Asked != nil:
+		return inProgress()
 	case d.s.Status != run.StatusCreated && d.s.Status != run.StatusReady && d.s.Status != run.StatusRunning:
 		return notReady(d.s)
 	case d.full() && !d.awaitsVerification():

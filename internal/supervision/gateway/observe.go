@@ -23,7 +23,7 @@ func (g *Gateway) Observe(ctx context.Context, id string) (*records.Observation,
 	var seen *run.Observed
 	err := g.looking(ctx, id, nil, func(a *attempt, look func() error) error {
 		seen = nil
-		if a.State().Status == run.StatusRunning && a.State().Execution.State == run.ExecutionDispatched {
+		if x := a.State().Execution; a.State().Status == run.StatusRunning && x != nil && x.State == run.ExecutionDispatched {
 			return &authority.Denial{Reason: authority.InProgress, Detail: "An execution is under way; observe again in a moment."}
 		}
 		if a.State().Terminal() || !a.NeedsObservation() {

@@ -25,6 +25,7 @@ type OperateRequest struct {
 	// holds it against the run once more, so that a token which was rotated
 	// meanwhile claims nothing. 0 stands for a run that has no session yet.
 	Generation int64
+	Managed    bool   // a managed attempt asks, which has no credential
 	Token      string // x-step-permit, "" when absent
 	Key        string // x-idempotency-key
 	Body       []byte
@@ -218,7 +219,7 @@ func (g *Gateway) claim(ctx context.Context, a *attempt, c *claim) error {
 	if err := g.lookUp(ctx, a, c); err != nil || c.taken != nil {
 		return err
 	}
-	if c.Generation != a.State().Session.Generation && !g.Doors.Generation {
+	if !c.Managed && c.Generation != a.State().Session.Generation && !g.Doors.Generation {
 		return identity.ErrUnauthenticated
 	}
 	request, denial, err := g.claimRequest(ctx, a, c)

@@ -7,6 +7,8 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
@@ -55,11 +57,8 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 		turnID := a.State().Turn.ID
 		metrics := run.Metrics{TurnID: &turnID, PolicyMicros: &policy}
 		if review.Reason == "" {
-			start = time.Now()
-			verdict := g.Guardian.Judge(a.Matter(report, review, seen, func(c evidence.Commitment) (string, error) { return g.Text(ctx, id, c) }))
-			guardian := time.Since(start).Microseconds()
+			guardian := g.Ask(ctx, a.Deciding, report, review, seen)
 			metrics.GuardianMicros = &guardian
-			a.Judge(review, verdict)
 		}
 		a.Measure(metrics)
 		return nil
@@ -68,6 +67,23 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 		return nil, err
 	}
 	return g.turn(ctx, decided, seen)
+}
+
+// Ask asks the guardian about a report that passed every hard check, takes its verdict
+// in and returns how many microseconds it took.
+func (g *Gateway) Ask(ctx context.Context, d *decide.Deciding, r *propose.Report, review policy.Review, seen *run.Observed) int64 {
+	start, id := time.Now(), d.State().ID
+	verdict := g.Guardian.Judge(d.Matter(r, review, seen, func(c evidence.Commitment) (string, error) { return g.Text(ctx, id, c) }))
+	micros := time.Since(start).Microseconds()
+	d.Judge(review, verdict)
+	return micros
+}
+
+// Attempt decides one part of a managed attempt, for package managed: f gets the
+// decision, and may call look once to record how the service is now. What f emits is
+// stored here, by the rules of every other decision; f asks nobody outside.
+func (g *Gateway) Attempt(ctx context.Context, id string, f func(d *decide.Deciding, look func() error) error) error {
+	return g.looking(ctx, id, nil, func(a *attempt, look func() error) error { return f(a.Deciding, look) })
 }
 
 // Decision returns the newest decision of the run and its live permit, so that a

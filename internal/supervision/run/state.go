@@ -10,6 +10,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -52,58 +53,24 @@ const (
 	EventReserve   = 100             // events kept free so that receipts and a revoke always fit
 )
 
-// Config is how a run was set up; it never changes.
-type Config struct {
-	Service           string `json:"service"`
-	Target            string `json:"target"`
-	Channel           string `json:"channel"`
-	TrafficActor      string `json:"trafficActor"` // caller-reported, no proof of identity (H-194)
-	Mode              string `json:"mode"`
-	ExecutionMode     string `json:"executionMode"`
-	Executor          string `json:"executor"`
-	Interrogator      string `json:"interrogator"`
-	ReasoningEvidence bool   `json:"reasoningEvidence"`
-	Verification      bool   `json:"verification"` // a synthetic run of a policy's verification: no operational lists (H-207)
-}
-
-// Binding is the guardian policy that a run is bound to, as it was published when the
-// run was created (H-213). A later version changes nothing in it (H-217).
-type Binding struct {
-	GuardianID    string      `json:"guardianId"`
-	Service       string      `json:"service"`
-	Environment   string      `json:"environment"`
-	PolicyVersion int64       `json:"policyVersion"`
-	Mode          string      `json:"mode"`
-	BudgetCents   money.Cents `json:"budgetCents"`
-	Provider      string      `json:"provider"` // of the guardian: the run's interrogator
-	Operations    []string    `json:"operations"`
-	Channels      []string    `json:"channels"`
-}
-
-// Covers reports whether the run is what the policy was published for (H-214, H-216).
-func (b *Binding) Covers(c Config, budget money.Cents) bool {
-	return b.Service == c.Service && slices.Contains(b.Channels, c.Channel) && b.Mode == c.Mode && b.Provider == c.Interrogator && b.BudgetCents == budget
-}
-
-// Allows reports whether the policy selects the operation (H-215). Without a policy
-// every operation of the service is.
-func (b *Binding) Allows(operation string) bool {
-	return b == nil || slices.Contains(b.Operations, operation)
-}
-
-// known reports whether every value is one of the protocol's (H-092). Services are
-// not listed: a chain names its own.
-func (c Config) known() bool {
-	in := func(value string, known ...string) bool { return slices.Contains(known, value) }
-	return in(c.Target, TargetLocal, TargetHosted) && in(c.Channel, "browser", "http", "mcp", "webmcp") && in(c.TrafficActor, "agent", "human") &&
-		in(c.Mode, ModeExact, ModeBounded) && in(c.ExecutionMode, "live", "replay") && in(c.Executor, "openai", "replay") && in(c.Interrogator, "openai", "replay")
-}
-
-// Step is one step of a workflow and the postcondition that closes it.
-type Step struct {
-	Name     string `json:"name"`
-	ClosedBy string `json:"closedBy"`
-}
+// What a run's state consists of.
+type (
+	Config        = state.Config
+	Binding       = state.Binding
+	Step          = state.Step
+	Observation   = state.Observation
+	Proposal      = state.Proposal
+	Turn          = state.Turn
+	Decision      = state.Decision
+	Approval      = state.Approval
+	Asked         = state.Asked
+	Permit        = state.Permit
+	Execution     = state.Execution
+	Dispatch      = state.Dispatch
+	Lease         = state.Lease
+	HostedSession = state.HostedSession
+	Session       = state.Session
+)
 
 // State is everything that deciding about a run needs; history is read from
 // events. It is stored as canonical JSON of at most 32 KB.
@@ -158,64 +125,12 @@ type State struct {
 	DropReceipt    bool                  `json:"dropReceipt"` // simulated: the receipt of the next local mutation gets lost
 }
 
-// Observation is what the run remembers of its newest trusted observation; the
-// catalog itself stands in the observation.recorded event at Sequence.
-type Observation struct {
-	ID            string        `json:"observationId"`
-	Sequence      int64         `json:"sequence"`
-	DocumentEpoch int64         `json:"documentEpoch"`
-	StateRevision int64         `json:"stateRevision"`
-	CapturedAt    evidence.Time `json:"capturedAt"`
-	CatalogDigest string        `json:"catalogDigest"`
-}
-
-// Proposal is a prepared transaction, immutable (G-07).
-type Proposal struct {
-	ID            string        `json:"proposalId"`
-	OperationID   string        `json:"operationId"`
-	Destination   string        `json:"destination"`
-	AmountCents   money.Cents   `json:"amountCents"`
-	Currency      string        `json:"currency"`
-	TermsDigest   string        `json:"termsDigest"`
-	StateRevision int64         `json:"stateRevision"`
-	DocumentEpoch int64         `json:"documentEpoch"`
-	ExpiresAt     evidence.Time `json:"expiresAt"`
-}
-
-// Live reports whether the proposal has not expired: at now == ExpiresAt it has.
-func (p *Proposal) Live(now evidence.Time) bool { return now < p.ExpiresAt }
-
-// Turn is the newest proposal turn and how far it came.
-type Turn struct {
-	ID           string      `json:"turnId"`
-	AttemptID    *string     `json:"attemptId"` // of a managed turn
-	Phase        string      `json:"phase"`     // proposed, checked, decided
-	Passed       bool        `json:"passed"`
-	Allowed      bool        `json:"allowed"`
-	EntryID      string      `json:"entryId"`
-	GrantID      string      `json:"grantId"`
-	EffectDigest string      `json:"effectDigest"`
-	ActionDigest string      `json:"actionDigest"`
-	AmountCents  money.Cents `json:"amountCents"`
-}
-
 // Phases of a turn.
 const (
 	turnProposed = "proposed"
 	turnChecked  = "checked"
 	turnDecided  = "decided"
 )
-
-// Decision is the newest answer to a report (H-072).
-type Decision struct {
-	TurnID               string               `json:"turnId"`
-	Verdict              string               `json:"decision"`
-	ReasonCode           string               `json:"reasonCode"`
-	Explanation          *evidence.Commitment `json:"explanation"` // nil: the fixed sentence of the reason
-	ClarificationRequest *evidence.Commitment `json:"clarificationRequest"`
-	Provenance           string               `json:"provenance"`
-	Answered             bool                 `json:"answered"` // the owner let the run go on after it
-}
 
 // Verdicts of a decision.
 const (
@@ -228,74 +143,9 @@ const (
 const (
 	ByHardPolicy = "hard policy"
 	ByReplay     = "replay (authored)"
+	ByModel      = "live model"
 	ByRuntime    = "runtime/schema validation"
 )
-
-// Permit is the live step permit and what its claim needs.
-type Permit struct {
-	authority.Permit
-	EntryID     string      `json:"entryId"`
-	Class       string      `json:"class"`
-	AmountCents money.Cents `json:"amountCents"`
-}
-
-// Execution is the newest execution. A new one is claimed only when this one is
-// resolved.
-type Execution struct {
-	ID             string          `json:"executionId"`
-	PermitID       string          `json:"permitId"`
-	TurnID         string          `json:"turnId"`
-	GrantID        string          `json:"grantId"`
-	OperationID    string          `json:"operationId"`
-	Class          string          `json:"class"`
-	Args           json.RawMessage `json:"args"`
-	Postconditions []string        `json:"postconditions"`
-	EffectDigest   string          `json:"effectDigest"`
-	AmountCents    money.Cents     `json:"amountCents"`
-	State          string          `json:"state"`
-	Sequence       int64           `json:"sequence"` // of execution.dispatched
-	DispatchedAt   evidence.Time   `json:"dispatchedAt"`
-	Dispatch       *Dispatch       `json:"dispatch"` // what a hosted mutation sent; nil for reads and local targets
-	Hosted         bool            `json:"hosted"`   // a store's receipt is recorded
-	OrderID        *string         `json:"orderId"`
-	// Owed is true while the reservation and the grant use are held.
-	Owed         bool   `json:"owed"`
-	Finding      string `json:"finding"`      // that an owner stated in place of a receipt, else ""
-	Contradicted bool   `json:"contradicted"` // a receipt said otherwise than the owner
-}
-
-// Dispatch names one signed request to a store. The jti is the execution id.
-type Dispatch struct {
-	Audience   string `json:"aud"`
-	SessionID  string `json:"sid"`
-	Method     string `json:"htm"`
-	URI        string `json:"htu"`
-	BodySHA256 string `json:"bh"`
-	KeyID      string `json:"kid"`
-}
-
-// Lease spans the outside part of an attempt.
-type Lease struct {
-	Holder string        `json:"holder"`
-	Until  evidence.Time `json:"until"`
-}
-
-// HostedSession is the session at the hosted store.
-type HostedSession struct {
-	ID          string   `json:"sid"`
-	ExecutionID string   `json:"executionId"`
-	Phase       string   `json:"phase"` // dispatched, opened, failed
-	Dispatch    Dispatch `json:"dispatch"`
-	EffectHash  string   `json:"effectDigest"`
-}
-
-// Session is the restricted session of the run's consumer. Only a token of the
-// current generation is good.
-type Session struct {
-	Generation int64         `json:"generation"` // 0: none issued
-	ExpiresAt  evidence.Time `json:"expiresAt"`
-	Origin     string        `json:"origin"`
-}
 
 // DecodeState reads a stored state and refuses another machine's.
 func DecodeState(raw []byte) (*State, error) {
