@@ -34,7 +34,7 @@ const maxLines = 2000
 var rings = [][]string{
 	{"internal/canon", "internal/money", "internal/pubkey", "internal/limits", "api", "internal/client"},
 	{"evidence", "dispatch", "internal/scripted", "internal/narrate"},
-	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide"},
+	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement",
 		"internal/keys",
@@ -56,7 +56,8 @@ var withinRing = map[string][]string{
 	"internal/pubkey":                  {"internal/canon"},                                                                                                              // keys are strict base64url
 	"internal/supervision/propose":     {"internal/authority"},                                                                                                          // an entry has facts and digests
 	"internal/supervision/stopcontext": {"internal/authority"},                                                                                                          // the table is by reason
-	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext"},                                      // what a run's state and events hold
+	"internal/supervision/state":       {"internal/authority"},                                                                                                          // a permit binds
+	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state"},        // what a run's state and events hold
 	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},                                              // what is checked, and against what
 	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
 	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},
@@ -79,7 +80,7 @@ var support = []string{
 // pure packages decide. They get time, identifiers and state as arguments.
 var pure = []string{
 	"internal/canon", "internal/money", "internal/pubkey", "evidence", "internal/authority",
-	"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy",
+	"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy",
 	"internal/supervision/chain", "internal/supervision/decide",
 }
 

@@ -22,13 +22,6 @@ const (
 	PurposeGuardian = "guardian"
 )
 
-// Asked is the model call that is out: who was asked in which attempt.
-type Asked struct {
-	AttemptID string `json:"attemptId"`
-	Who       string `json:"who"` // executor or guardian
-	Repair    bool   `json:"repair"`
-}
-
 // Called is model.called: one request to a provider, counted before it is made (G-04).
 // The first event of the answer, or the stop without one, ends its lease. AttemptID is
 // the turn's id where a direct report is judged.
@@ -51,7 +44,7 @@ func (e Called) apply(f *fold) {
 	case PurposeExecutor:
 		lawful = lawful && s.Observation != nil && !s.stopped()
 	case PurposeGuardian:
-		lawful = lawful && t != nil && t.Phase == turnChecked && t.Passed && t.attempt() == e.AttemptID
+		lawful = lawful && t != nil && t.Phase == turnChecked && t.Passed && t.Attempt() == e.AttemptID
 	default:
 		if lawful = out != nil && e.Purpose == PurposeRepair && !out.Repair && out.AttemptID == e.AttemptID; lawful {
 			asked.Who, asked.Repair = out.Who, true
@@ -70,14 +63,6 @@ func (f *fold) answered(who, attemptID string) {
 	if a := f.s.Asked; a != nil && f.must(a.Who == who && a.AttemptID == attemptID, "answer-attempt", "the answer is not that of the call that is out") {
 		f.s.Status, f.s.Lease, f.s.Asked = StatusReady, nil, nil
 	}
-}
-
-// attempt names the attempt of a turn; a direct one is its own.
-func (t *Turn) attempt() string {
-	if t.AttemptID != nil {
-		return *t.AttemptID
-	}
-	return t.ID
 }
 
 // Managed reports whether the newest turn is the one of that id and a managed one.

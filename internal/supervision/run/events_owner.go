@@ -13,14 +13,6 @@ const (
 	ApprovalLife      = authority.MaxExactGrantMinutes * 60e9 // nanoseconds; and never longer than the proposal
 )
 
-// Approval is the owner's approval of one prepared effect (H-047, G-07).
-type Approval struct {
-	ProposalID   string        `json:"transactionProposalId"`
-	EffectDigest string        `json:"effectDigest"`
-	GrantID      string        `json:"grantId"`
-	ApprovedAt   evidence.Time `json:"approvedAt"`
-}
-
 // Approved is approval.granted: the owner approved exactly this effect. The exact
 // grant and run.resumed follow in the same commit; nothing is dispatched.
 type Approved struct {

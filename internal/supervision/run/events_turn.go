@@ -20,7 +20,7 @@ func (Proposed) EventType() string { return "turn.proposed" }
 
 func (e Proposed) apply(f *fold) {
 	turn := &Turn{ID: e.TurnID, AttemptID: e.AttemptID, Phase: turnProposed}
-	f.answered(PurposeExecutor, turn.attempt())
+	f.answered(PurposeExecutor, turn.Attempt())
 	f.status("turn-status", StatusReady)
 	f.must(f.s.Permit == nil, "turn-under-permit", "no report is accepted while a permit is outstanding")
 	x := f.s.Execution
@@ -141,7 +141,7 @@ func (e Decided) apply(f *fold) {
 	if !f.must(t != nil && t.ID == e.TurnID && t.Phase == turnChecked && t.Passed, "guardian-without-checks", "the guardian is asked only when every hard check passed") {
 		return
 	}
-	f.answered(PurposeGuardian, t.attempt())
+	f.answered(PurposeGuardian, t.Attempt())
 	f.status("guardian-status", StatusReady)
 	f.must(LawfulVerdict(e.Decision, e.ReasonCode), "guardian-verdict", "this is no verdict that a guardian can give")
 	t.Phase, t.Allowed = turnDecided, e.Decision == Allow

@@ -1,0 +1,142 @@
+// Package state holds what the state of a run consists of: what its owner fixed, and
+// the newest of everything that has a place in it. These are plain values of the
+// protocol. What may become of them is the machine's to say, in package run, which
+// knows them under the same names.
+//
+// Everything here is pure.
+package state
+
+import (
+	"slices"
+
+	"countersign/evidence"
+	"countersign/internal/money"
+)
+
+// Config is how a run was set up; it never changes.
+type Config struct {
+	Service           string `json:"service"`
+	Target            string `json:"target"`
+	Channel           string `json:"channel"`
+	TrafficActor      string `json:"trafficActor"` // caller-reported, no proof of identity (H-194)
+	Mode              string `json:"mode"`
+	ExecutionMode     string `json:"executionMode"`
+	Executor          string `json:"executor"`
+	Interrogator      string `json:"interrogator"`
+	ReasoningEvidence bool   `json:"reasoningEvidence"`
+	Verification      bool   `json:"verification"` // a synthetic run of a policy's verification: no operational lists (H-207)
+}
+
+// Binding is the guardian policy that a run is bound to, as it was published when the
+// run was created (H-213). A later version changes nothing in it (H-217).
+type Binding struct {
+	GuardianID    string      `json:"guardianId"`
+	Service       string      `json:"service"`
+	Environment   string      `json:"environment"`
+	PolicyVersion int64       `json:"policyVersion"`
+	Mode          string      `json:"mode"`
+	BudgetCents   money.Cents `json:"budgetCents"`
+	Provider      string      `json:"provider"` // of the guardian: the run's interrogator
+	Operations    []string    `json:"operations"`
+	Channels      []string    `json:"channels"`
+}
+
+// Covers reports whether the run is what the policy was published for (H-214, H-216).
+func (b *Binding) Covers(c Config, budget money.Cents) bool {
+	return b.Service == c.Service && slices.Contains(b.Channels, c.Channel) && b.Mode == c.Mode && b.Provider == c.Interrogator && b.BudgetCents == budget
+}
+
+// Allows reports whether the policy selects the operation (H-215). Without a policy
+// every operation of the service is.
+func (b *Binding) Allows(operation string) bool {
+	return b == nil || slices.Contains(b.Operations, operation)
+}
+
+// Known reports whether every value is one of the protocol's (H-092). Services are
+// not listed: a chain names its own.
+func (c Config) Known() bool {
+	in := func(value string, known ...string) bool { return slices.Contains(known, value) }
+	return in(c.Target, "local", "hosted") && in(c.Channel, "browser", "http", "mcp", "webmcp") && in(c.TrafficActor, "agent", "human") &&
+		in(c.Mode, "exact", "bounded") && in(c.ExecutionMode, "live", "replay") && in(c.Executor, "openai", "replay") && in(c.Interrogator, "openai", "replay")
+}
+
+// Step is one step of a workflow and the postcondition that closes it.
+type Step struct {
+	Name     string `json:"name"`
+	ClosedBy string `json:"closedBy"`
+}
+
+// Observation is what the run remembers of its newest trusted observation; the
+// catalog itself stands in the observation.recorded event at Sequence.
+type Observation struct {
+	ID            string        `json:"observationId"`
+	Sequence      int64         `json:"sequence"`
+	DocumentEpoch int64         `json:"documentEpoch"`
+	StateRevision int64         `json:"stateRevision"`
+	CapturedAt    evidence.Time `json:"capturedAt"`
+	CatalogDigest string        `json:"catalogDigest"`
+}
+
+// Proposal is a prepared transaction, immutable (G-07).
+type Proposal struct {
+	ID            string        `json:"proposalId"`
+	OperationID   string        `json:"operationId"`
+	Destination   string        `json:"destination"`
+	AmountCents   money.Cents   `json:"amountCents"`
+	Currency      string        `json:"currency"`
+	TermsDigest   string        `json:"termsDigest"`
+	StateRevision int64         `json:"stateRevision"`
+	DocumentEpoch int64         `json:"documentEpoch"`
+	ExpiresAt     evidence.Time `json:"expiresAt"`
+}
+
+// Live reports whether the proposal has not expired: at now == ExpiresAt it has.
+func (p *Proposal) Live(now evidence.Time) bool { return now < p.ExpiresAt }
+
+// Turn is the newest proposal turn and how far it came.
+type Turn struct {
+	ID           string      `json:"turnId"`
+	AttemptID    *string     `json:"attemptId"` // of a managed turn
+	Phase        string      `json:"phase"`     // proposed, checked, decided
+	Passed       bool        `json:"passed"`
+	Allowed      bool        `json:"allowed"`
+	EntryID      string      `json:"entryId"`
+	GrantID      string      `json:"grantId"`
+	EffectDigest string      `json:"effectDigest"`
+	ActionDigest string      `json:"actionDigest"`
+	AmountCents  money.Cents `json:"amountCents"`
+}
+
+// Attempt names the attempt of a turn; a direct one is its own.
+func (t *Turn) Attempt() string {
+	if t.AttemptID != nil {
+		return *t.AttemptID
+	}
+	return t.ID
+}
+
+// Decision is the newest answer to a report (H-072).
+type Decision struct {
+	TurnID               string               `json:"turnId"`
+	Verdict              string               `json:"decision"`
+	ReasonCode           string               `json:"reasonCode"`
+	Explanation          *evidence.Commitment `json:"explanation"` // nil: the fixed sentence of the reason
+	ClarificationRequest *evidence.Commitment `json:"clarificationRequest"`
+	Provenance           string               `json:"provenance"`
+	Answered             bool                 `json:"answered"` // the owner let the run go on after it
+}
+
+// Approval is the owner's approval of one prepared effect (H-047, G-07).
+type Approval struct {
+	ProposalID   string        `json:"transactionProposalId"`
+	EffectDigest string        `json:"effectDigest"`
+	GrantID      string        `json:"grantId"`
+	ApprovedAt   evidence.Time `json:"approvedAt"`
+}
+
+// Asked is the model call that is out: who was asked in which attempt.
+type Asked struct {
+	AttemptID string `json:"attemptId"`
+	Who       string `json:"who"` // executor or guardian
+	Repair    bool   `json:"repair"`
+}
