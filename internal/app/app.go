@@ -21,6 +21,8 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/service/bank"
+	"countersign/internal/supervision/service/broker"
 	"countersign/internal/supervision/service/merchant"
 )
 
@@ -118,7 +120,7 @@ func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gatew
 		return nil, fmt.Errorf("app: %w", err)
 	}
 	return gateway.New(gateway.Config{
-		Ledger: l, Keys: k, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}}, Guardian: guardian,
+		Ledger: l, Keys: k, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}, bank.Adapter{}, broker.Adapter{}}, Guardian: guardian,
 		Store: c.Store, Sender: dispatch.NewClient(nil), Log: c.Log, Workspace: ledger.DefaultWorkspace, Fault: c.Fault, Doors: c.Doors,
 	}), nil
 }

@@ -30,6 +30,8 @@ import (
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/service/bank"
+	"countersign/internal/supervision/service/broker"
 	"countersign/internal/supervision/service/merchant"
 	"countersign/store"
 )
@@ -88,7 +90,7 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 	guardian, err := replay.NewGuardian()
 	must(t, err)
 	g := gateway.Config{
-		Ledger: l, Keys: h.keys, Issuer: h.origin, Services: []gateway.Service{merchant.Adapter{}}, Guardian: guardian,
+		Ledger: l, Keys: h.keys, Issuer: h.origin, Services: []gateway.Service{merchant.Adapter{}, bank.Adapter{}, broker.Adapter{}}, Guardian: guardian,
 		Sender: dispatch.NewClient(nil), Log: slog.New(slog.DiscardHandler), Workspace: ledger.DefaultWorkspace,
 	}
 	if !c.noStore {

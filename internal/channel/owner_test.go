@@ -64,7 +64,6 @@ func TestCreateRefused(t *testing.T) {
 	}{
 		{"channel", nil, 501, unbuilt, `channel "browser"`}, {"channel", "browser", 501, unbuilt, `channel "browser"`},
 		{"channel", "mcp", 501, unbuilt, `channel "mcp"`}, {"channel", "webmcp", 501, unbuilt, `channel "webmcp"`},
-		{"service", "bank", 501, unbuilt, `service "bank"`}, {"service", "broker", 501, unbuilt, `service "broker"`},
 		{"executionMode", "live", 501, unbuilt, `executionMode "live"`}, {"executor", "openai", 501, unbuilt, `executor "openai"`},
 		{"interrogator", "openai", 501, unbuilt, `interrogator "openai"`}, {"reasoningEvidence", true, 501, unbuilt, "reasoningEvidence"},
 

@@ -9,7 +9,6 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
-	"countersign/internal/canon"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/wire"
 	"countersign/internal/money"
@@ -21,8 +20,8 @@ import (
 
 type createInput struct {
 	Body struct {
-		Service           string `json:"service" enum:"merchant,bank,broker" doc:"Only merchant is built." example:"merchant"`
-		Target            string `json:"target,omitempty" enum:"local,hosted" default:"local" doc:"local: a synthetic shop inside the control plane. hosted: the store of --store-origin." example:"hosted"`
+		Service           string `json:"service" enum:"merchant,bank,broker" doc:"The domain that the run acts on." example:"merchant"`
+		Target            string `json:"target,omitempty" enum:"local,hosted" default:"local" doc:"local: the synthetic form of the service inside the control plane. hosted: the store of --store-origin, for merchant alone." example:"hosted"`
 		Channel           string `json:"channel,omitempty" enum:"browser,http,mcp,webmcp" default:"browser" doc:"Only http is built. The default is not, so send it." example:"http"`
 		TrafficActor      string `json:"trafficActor,omitempty" enum:"agent,human" default:"agent" doc:"Caller-reported attribution; proves nothing and changes nothing." example:"agent"`
 		Mode              string `json:"mode,omitempty" enum:"exact,bounded" default:"exact" doc:"exact: every prepared transaction waits for its approval. bounded: the limits are approved up front." example:"bounded"`
@@ -32,17 +31,8 @@ type createInput struct {
 		ReasoningEvidence bool   `json:"reasoningEvidence,omitempty" default:"false" example:"false"`
 		BudgetCents       string `json:"budgetCents" pattern:"^(0|[1-9][0-9]{0,11})$" doc:"Integer cents as a decimal string." example:"13700"`
 		Instruction       string `json:"instruction" minLength:"1" maxLength:"2000" doc:"What the agent is asked for, in words. It grants nothing: terms and budget do." example:"Buy one Fieldwork keyboard for $137 total using the approved terms."`
-		Terms             *Terms `json:"terms,omitempty" doc:"What the run may buy; when absent one Fieldwork keyboard to addr_home for at most 13700 cents."`
+		Terms             *Terms `json:"terms,omitempty" doc:"What the run may do: exactly the members of its service. When absent those of the service's fixture."`
 	}
-}
-
-// Terms are a merchant's: what the run's one bounded grant covers.
-type Terms struct {
-	Origin        string `json:"origin" minLength:"1" maxLength:"200" doc:"Where it may be bought: local for the target local, the origin of --store-origin for hosted." example:"http://127.0.0.1:8421"`
-	ProductID     string `json:"productId" minLength:"1" maxLength:"64" doc:"The one product." example:"fieldwork-keyboard"`
-	Quantity      int64  `json:"quantity" minimum:"1" doc:"At most so many of it; 1 to 3." example:"1"`
-	AddressRef    string `json:"addressRef" minLength:"1" maxLength:"64" doc:"The one address that it may be delivered to." example:"addr_home"`
-	MaxTotalCents string `json:"maxTotalCents" doc:"The total, shipping included, is at most this. Integer cents as a decimal string." example:"13700"`
 }
 
 type runOutput struct{ Body *RunView }
@@ -55,7 +45,7 @@ func (o *owner) create(ctx context.Context, in *createInput) (*runOutput, error)
 	}
 	var terms json.RawMessage
 	if b.Terms != nil {
-		terms = canon.MustMarshal(b.Terms)
+		terms = b.Terms.RawMessage
 	}
 	id, err := o.Gateway.Create(ctx, gateway.CreateRequest{
 		Config: run.Config{
@@ -159,7 +149,9 @@ type RunView struct {
 	Interrogator      string                          `json:"interrogator"`
 	ReasoningEvidence bool                            `json:"reasoningEvidence"`
 	Instruction       string                          `json:"instruction"`
-	Terms             json.RawMessage                 `json:"terms"`
+	Synthetic         *string                         `json:"synthetic" nullable:"true" doc:"Says that what the run acts on is made up, to be shown with it. null at a hosted store, which says it of itself."`
+	Terms             json.RawMessage                 `json:"terms" doc:"A member that is free text stands here as {text, length}."`
+	TermTexts         map[string]string               `json:"termTexts" doc:"The free texts among the terms, by member; (erased) once erased."`
 	TermsDigest       string                          `json:"termsDigest"`
 	GoalDigest        string                          `json:"goalDigest"`
 	Status            string                          `json:"status" enum:"created,ready,running,paused,completed,revoked,terminated,failed"`
@@ -264,7 +256,7 @@ func newRunView(v *records.View) *RunView {
 		RunID: s.ID, Workspace: v.Workspace, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Service: s.Config.Service, Target: s.Config.Target, Channel: s.Config.Channel, TrafficActor: s.Config.TrafficActor, Mode: s.Config.Mode,
 		ExecutionMode: s.Config.ExecutionMode, Executor: s.Config.Executor, Interrogator: s.Config.Interrogator, ReasoningEvidence: s.Config.ReasoningEvidence,
-		Instruction: v.Instruction, Terms: s.Terms, TermsDigest: s.TermsDigest, GoalDigest: s.GoalDigest,
+		Instruction: v.Instruction, Synthetic: v.Synthetic, Terms: s.Terms, TermTexts: v.TermTexts, TermsDigest: s.TermsDigest, GoalDigest: s.GoalDigest,
 		Status: s.Status, Stage: s.Stage, Outcome: v.Outcome, StopContext: wire.Null(s.Stop),
 		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(),
 		Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(), Verified: append([]string{}, s.Verified...),

@@ -2,10 +2,12 @@ package decide
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/canon"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/stopcontext"
 )
@@ -17,7 +19,8 @@ type CreateRequest struct {
 	RunID       string
 	Config      run.Config
 	Instruction string
-	Terms       json.RawMessage // canonical
+	Terms       json.RawMessage   // canonical
+	TermTexts   map[string]string // members of the terms that are free text
 	Constraints []authority.Constraint
 	Operations  []string
 	MaxUses     map[string]int64 // of every commit operation, and of no other
@@ -32,12 +35,12 @@ type CreateRequest struct {
 // Create emits run.created and its one bounded grant. In exact mode that grant leaves
 // every commit operation to the owner's approval (G-07).
 func (d *Deciding) Create(r CreateRequest) {
-	instruction := d.text(r.Instruction)
+	instruction, terms := d.text(r.Instruction), d.termsWith(r.Terms, r.TermTexts)
 	d.emit(&run.Created{
 		Subject:     evidence.Subject{Format: evidence.Format, Kind: "run", ID: r.RunID, Workspace: r.Workspace, Issuer: r.Issuer, Machine: run.Machine},
 		Config:      r.Config,
 		Instruction: instruction,
-		Terms:       r.Terms, TermsDigest: authority.Digest(authority.DomainTerms, r.Terms), GoalDigest: run.GoalDigest(instruction, r.Terms),
+		Terms:       terms, TermsDigest: authority.Digest(authority.DomainTerms, terms), GoalDigest: run.GoalDigest(instruction, terms),
 		Workflow: r.Workflow, BudgetCents: r.Budget.Limit, Currency: r.Currency,
 		StoreOrigin: r.StoreOrigin, StoreKeys: append([]string{}, r.StoreKeys...), Binding: r.Binding,
 	})
@@ -53,6 +56,22 @@ func (d *Deciding) Create(r CreateRequest) {
 		ID: d.fresh.ID(), Kind: authority.KindBounded, Operations: operations, OnApproval: onApproval, Constraints: r.Constraints, Currency: r.Currency,
 		MaxTotalCents: r.Budget.Limit, MaxUses: uses, ExpiresAt: d.now.Add(authority.MaxGrantMinutes * 60e9),
 	}, CreatedBy: "owner"})
+}
+
+// termsWith adds to terms what stands for each of their free texts: event data and
+// digests hold commitments only.
+func (d *Deciding) termsWith(terms json.RawMessage, texts map[string]string) json.RawMessage {
+	if len(texts) == 0 {
+		return terms
+	}
+	var members map[string]json.RawMessage
+	if err := canon.Unmarshal(terms, &members); err != nil {
+		panic(err) // the program wrote them itself
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		members[name] = canon.MustMarshal(d.text(texts[name]))
+	}
+	return canon.MustMarshal(members)
 }
 
 // DispatchSession emits the intent to open the hosted session.

@@ -51,7 +51,7 @@ func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
 	if denial != nil {
 		return "", denial
 	}
-	create.Terms, create.Constraints = terms.JSON, terms.Constraints
+	create.Terms, create.TermTexts, create.Constraints = terms.JSON, terms.Texts, terms.Constraints
 	if r.Config.Target == run.TargetHosted {
 		return g.createHosted(ctx, svc, create)
 	}
@@ -79,7 +79,7 @@ func (g *Gateway) built(c run.Config) (Service, *authority.Denial) {
 		instead     string // JSON
 		standard    bool   // the value stands for an absent member
 	}{
-		{ok, "service", c.Service, `"merchant"`, false},
+		{ok, "service", c.Service, fmt.Sprintf("%q", g.Services[0].Name()), false},
 		{!ok || c.Target != run.TargetHosted || hosted, "target", c.Target, `"local"`, false},
 		{c.Channel == "http", "channel", c.Channel, `"http"`, c.Channel == "browser"},
 		{c.ExecutionMode == "replay", "executionMode", c.ExecutionMode, `"replay"`, false},

@@ -59,6 +59,7 @@ type Ledger interface {
 // form.
 type Service interface {
 	Name() string
+	Synthetic() string // what a person is told of its local form's data (H-011)
 	Currency() string
 	LocalOrigin() string
 	Operations() []string
@@ -131,6 +132,7 @@ func New(c Config) *Gateway {
 	g := &Gateway{Config: c, Reader: records.New(c.Ledger, c.Workspace, c.Keys.Evidence()), services: map[string]Service{}}
 	for _, s := range c.Services {
 		g.services[s.Name()] = s
+		g.Synthetic[s.Name()] = s.Synthetic()
 	}
 	if g.Fault == nil {
 		g.Fault = func(string) {}

@@ -2,11 +2,13 @@ package records
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/canon"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/run"
 )
@@ -67,6 +69,27 @@ func (r *Reader) texts(ctx context.Context, id string, of []evidence.Commitment)
 		out = append(out, text)
 	}
 	return out, nil
+}
+
+// termTexts reads the members of terms that are free text: evidence holds what stands
+// for them.
+func (r *Reader) termTexts(ctx context.Context, id string, terms json.RawMessage) (map[string]string, error) {
+	var members map[string]json.RawMessage
+	if err := canon.Unmarshal(terms, &members); err != nil {
+		return nil, err
+	}
+	texts := map[string]string{}
+	for name, member := range members {
+		var c evidence.Commitment
+		if canon.Unmarshal(member, &c) != nil || !canon.IsHash(c.Text) {
+			continue
+		}
+		var err error
+		if texts[name], err = r.Text(ctx, id, c); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
 }
 
 // Text reads an erasable text; an erased one reads as such.

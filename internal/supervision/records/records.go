@@ -41,6 +41,10 @@ type Ledger interface {
 
 // Reader reads the runs of one workspace. It is safe for concurrent use.
 type Reader struct {
+	// Synthetic says of each local service, by name, that its data is made up. It is
+	// filled before the first use.
+	Synthetic map[string]string
+
 	ledger    Ledger
 	workspace string
 	key       evidence.SigningKey // signs exports
@@ -49,7 +53,7 @@ type Reader struct {
 
 // New returns a reader.
 func New(l Ledger, workspace string, key evidence.SigningKey) *Reader {
-	return &Reader{ledger: l, workspace: workspace, key: key}
+	return &Reader{Synthetic: map[string]string{}, ledger: l, workspace: workspace, key: key}
 }
 
 // Key names the run's subject.

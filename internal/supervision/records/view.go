@@ -18,6 +18,8 @@ type View struct {
 	State       *run.State
 	Outcome     string
 	Instruction string
+	TermTexts   map[string]string // members of the terms that are free text
+	Synthetic   *string           // says that the run acts on made-up data, nil at a hosted store
 	Workspace   string
 	Head        string
 	Now         evidence.Time // when this was read, by the ledger's clock
@@ -102,6 +104,12 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 	}
 	if v.Clarifications, err = r.texts(ctx, id, s.Clarifications); err != nil {
 		return nil, err
+	}
+	if v.TermTexts, err = r.termTexts(ctx, id, s.Terms); err != nil {
+		return nil, err
+	}
+	if label, ok := r.Synthetic[s.Config.Service]; ok && s.Config.Target == run.TargetLocal {
+		v.Synthetic = &label
 	}
 	if s.Observation != nil {
 		seen, err := r.Catalog(ctx, s)

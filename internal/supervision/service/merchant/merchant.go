@@ -41,6 +41,11 @@ type Adapter struct{}
 // Name is the service's name in a create-run body.
 func (Adapter) Name() string { return "merchant" }
 
+// Synthetic is what a person is told of the local merchant's data (H-011).
+func (Adapter) Synthetic() string {
+	return "Synthetic merchant: products, prices and addresses are made up."
+}
+
 // Currency is the one currency of a merchant.
 func (Adapter) Currency() string { return currency }
 
