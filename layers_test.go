@@ -56,11 +56,11 @@ var withinRing = map[string][]string{
 	"internal/pubkey":                  {"internal/canon"},                                                                                                              // keys are strict base64url
 	"internal/supervision/propose":     {"internal/authority"},                                                                                                          // an entry has facts and digests
 	"internal/supervision/stopcontext": {"internal/authority"},                                                                                                          // the table is by reason
-	"internal/supervision/state":       {"internal/authority"},                                                                                                          // a permit binds
+	"internal/supervision/state":       {"internal/authority", "internal/supervision/stopcontext"},                                                                      // a permit binds
 	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state"},        // what a run's state and events hold
 	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},                                              // what is checked, and against what
 	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
-	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},
+	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/state"},
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/supervision/managed":     {"internal/supervision/gateway"},                      // it lets runs go on
 	"internal/channel/edge":            {"internal/channel/bounds"},                           // every request is an exchange

@@ -6,6 +6,7 @@ import (
 	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -187,7 +188,7 @@ func (d *Deciding) Receive(executionID string, o Outcome) *authority.Denial {
 	if applied {
 		amount = x.AmountCents
 	}
-	if x.State == run.ExecutionReconciled && (x.Finding == run.FindingApplied) != applied {
+	if x.State == run.ExecutionReconciled && (x.Finding == state.FindingApplied) != applied {
 		d.contradicted(x, o.Result)
 	}
 	d.emit(&run.Receipt{ExecutionID: x.ID, PermitID: x.PermitID, Kind: o.Kind, Result: o.Result, Status: o.Status, BodySHA256: o.BodySHA256, AmountCents: amount, OrderID: o.OrderID})

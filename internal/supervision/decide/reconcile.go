@@ -3,6 +3,7 @@ package decide
 import (
 	"countersign/internal/authority"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -47,11 +48,11 @@ func (d *Deciding) Probe(executionID string, l Look) *authority.Denial {
 		return nil
 	case denial != nil:
 		return denial
-	case l.Answer != run.AnswerReceipt && d.full():
+	case l.Answer != state.AnswerReceipt && d.full():
 		return atLimit()
 	}
 	d.emit(&run.Probed{ExecutionID: executionID, ProbeID: l.ProbeID, Answer: l.Answer, Receipt: l.Receipt})
-	if l.Answer != run.AnswerReceipt {
+	if l.Answer != state.AnswerReceipt {
 		return nil
 	}
 	return d.Receive(executionID, l.Outcome)
@@ -100,13 +101,13 @@ func (d *Deciding) CanReconcile(r Statement) (asks *run.Execution, denial *autho
 		return nil, underWay()
 	case d.stated(x, r):
 		return nil, nil
-	case x.State == run.ExecutionMismatch && r.Finding != run.FindingNotApplied:
+	case x.State == run.ExecutionMismatch && r.Finding != state.FindingNotApplied:
 		return nil, nil
 	case x.State != run.ExecutionUnconfirmed:
 		return nil, notEligible("Nothing can be stated about an execution that is " + x.State + ".")
-	case r.Finding == run.FindingNotApplied && len(d.s.Stated) >= run.MaxStated:
+	case r.Finding == state.FindingNotApplied && len(d.s.Stated) >= state.MaxStated:
 		return nil, notEligible("The run has gone on after eight statements already; revoke it and create a new run.")
-	case r.Finding == run.FindingNotApplied && x.Dispatch != nil:
+	case r.Finding == state.FindingNotApplied && x.Dispatch != nil:
 		return x, nil
 	}
 	return nil, nil
@@ -132,11 +133,11 @@ func (d *Deciding) Reconcile(r Statement) *authority.Denial {
 		return nil
 	case d.full():
 		return atLimit()
-	case r.Finding == run.FindingNotApplied && x.Dispatch != nil && d.now < x.DispatchedAt.Add(run.StatementWait) && !d.doors.Statement:
-		return &authority.Denial{Reason: authority.PermitStillLive, Detail: "The store could not close the dispatch, which could still take effect. State it again " + x.DispatchedAt.Add(run.StatementWait).String() + " or later, or when the store answers."}
-	case open && r.Finding == run.FindingNotApplied:
+	case r.Finding == state.FindingNotApplied && x.Dispatch != nil && d.now < x.DispatchedAt.Add(state.StatementWait) && !d.doors.Statement:
+		return &authority.Denial{Reason: authority.PermitStillLive, Detail: "The store could not close the dispatch, which could still take effect. State it again " + x.DispatchedAt.Add(state.StatementWait).String() + " or later, or when the store answers."}
+	case open && r.Finding == state.FindingNotApplied:
 		e.ReleasedCents = x.AmountCents
-	case open && r.Finding == run.FindingApplied:
+	case open && r.Finding == state.FindingApplied:
 		e.SpentCents = x.AmountCents
 	}
 	if r.Note != "" {
@@ -144,7 +145,7 @@ func (d *Deciding) Reconcile(r Statement) *authority.Denial {
 		e.Note = &note
 	}
 	d.emit(&e)
-	if r.Finding == run.FindingNotApplied {
+	if r.Finding == state.FindingNotApplied {
 		d.follow(x, "")
 	}
 	return nil

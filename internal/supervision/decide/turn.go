@@ -5,6 +5,7 @@ import (
 	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -46,7 +47,7 @@ func (d *Deciding) take(attemptID *string, r *propose.Report, catalog []propose.
 // and, for an ALLOW, issues the one permit. It returns that permit or nil. What
 // is no verdict counts as a PAUSE for a malformed answer.
 func (d *Deciding) Judge(review policy.Review, v Verdict) *run.Permit {
-	if !run.LawfulVerdict(v.Decision, v.ReasonCode) {
+	if !state.LawfulVerdict(v.Decision, v.ReasonCode) {
 		v.Decision, v.ReasonCode, v.Provenance = run.Pause, authority.GuardianMalformed, run.ByRuntime
 	}
 	decided := run.Decided{TurnID: d.s.Turn.ID, Decision: v.Decision, ReasonCode: v.ReasonCode, Explanation: d.text(v.Explanation), Provider: v.Provider, Provenance: v.Provenance}
@@ -63,7 +64,7 @@ func (d *Deciding) Judge(review policy.Review, v Verdict) *run.Permit {
 		d.revokeGrants(run.CauseTerminate)
 		d.emit(&run.Terminated{Stop: *stop})
 	default:
-		d.stopAfter(v.ReasonCode, run.PauseSource(v.ReasonCode))
+		d.stopAfter(v.ReasonCode, state.PauseSource(v.ReasonCode))
 	}
 	return nil
 }

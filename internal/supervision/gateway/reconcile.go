@@ -10,6 +10,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 )
 
 // PointProbed is a fail point beside [Points]: the store was asked, and its answer is
@@ -47,7 +48,7 @@ func (g *Gateway) Probe(ctx context.Context, id, executionID string) error {
 		return err
 	}
 	g.looked(ctx, id, executionID, look)
-	if look.Answer == run.AnswerUnreachable {
+	if look.Answer == state.AnswerUnreachable {
 		return &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store did not answer; nothing is known yet. Probe again when it does."}
 	}
 	return nil
@@ -76,7 +77,7 @@ func (g *Gateway) Reconcile(ctx context.Context, id string, r decide.Statement) 
 	}
 	err = g.decide(ctx, id, func(a *attempt) error {
 		if look.Answer != "" {
-			if denial := a.Deciding.Probe(r.ExecutionID, look); denial != nil || look.Answer == run.AnswerReceipt {
+			if denial := a.Deciding.Probe(r.ExecutionID, look); denial != nil || look.Answer == state.AnswerReceipt {
 				return denied(denial)
 			}
 		}
@@ -90,7 +91,7 @@ func (g *Gateway) Reconcile(ctx context.Context, id string, r decide.Statement) 
 
 // ask asks the store to close the dispatch of x. A local service has nothing to close.
 func (g *Gateway) ask(ctx context.Context, a *attempt, x *run.Execution) (decide.Look, error) {
-	look := decide.Look{ProbeID: a.NewID(), Answer: run.AnswerNotSeen}
+	look := decide.Look{ProbeID: a.NewID(), Answer: state.AnswerNotSeen}
 	if x.Dispatch == nil {
 		return look, nil
 	}
@@ -110,7 +111,7 @@ func (g *Gateway) ask(ctx context.Context, a *attempt, x *run.Execution) (decide
 	g.Fault(PointProbed)
 	if err != nil {
 		g.Log.Warn("a store does not answer a probe", "run", a.State().ID, "execution", x.ID, "error", err)
-		look.Answer = run.AnswerUnreachable
+		look.Answer = state.AnswerUnreachable
 		return look, nil
 	}
 	g.hear(&look, a.State(), x, got, now, end)
@@ -125,18 +126,18 @@ func (g *Gateway) hear(look *decide.Look, s *run.State, x *run.Execution, got di
 	reason, check := hint(got.Body)
 	switch {
 	case err == nil && amountAgrees(receipt, &run.Permit{Class: x.Class, AmountCents: x.AmountCents}):
-		look.Answer, look.Receipt = run.AnswerReceipt, &got.Receipt
+		look.Answer, look.Receipt = state.AnswerReceipt, &got.Receipt
 		look.Outcome = hostedOutcome(answer{receipt: receipt, jws: got.Receipt, http: got})
 		look.Outcome.ObservedBy = run.ByLookUp
 		return
 	case err == nil: // signed, and about another amount than was permitted
-		look.Answer, look.Receipt = run.AnswerUnverifiable, &got.Receipt
+		look.Answer, look.Receipt = state.AnswerUnverifiable, &got.Receipt
 	case got.Status == http.StatusNotFound, got.Status == http.StatusMethodNotAllowed, got.Status == http.StatusNotImplemented:
-		look.Answer = run.AnswerNotSeen
+		look.Answer = state.AnswerNotSeen
 	case got.Status == http.StatusGone && reason == beyondRetention:
-		look.Answer = run.AnswerBeyondRetention
+		look.Answer = state.AnswerBeyondRetention
 	default:
-		look.Answer = run.AnswerUnverifiable
+		look.Answer = state.AnswerUnverifiable
 	}
 	g.Log.Warn("a store's answer to a probe decides nothing", "run", s.ID, "execution", x.ID, "status", got.Status, "error", err, "unverified_reason", reason, "unverified_check", check)
 }
@@ -147,7 +148,7 @@ const beyondRetention = "BEYOND_RETENTION"
 // looked verifies an execution that a look-up found applied. When the service cannot
 // be seen now, the next observation verifies it.
 func (g *Gateway) looked(ctx context.Context, id, executionID string, look decide.Look) {
-	if look.Answer == run.AnswerReceipt && look.Outcome.Result == run.ResultApplied {
+	if look.Answer == state.AnswerReceipt && look.Outcome.Result == run.ResultApplied {
 		g.verify(ctx, &claim{OperateRequest: OperateRequest{RunID: id}, executionID: executionID}, nil)
 	}
 }

@@ -943,7 +943,7 @@ func TestSessions(t *testing.T) {
 		if reason := w.denied(issue); reason != "" {
 			t.Fatal(reason)
 		}
-		if s := w.read().Session; s != (run.Session{want, base.Add(60 * time.Minute), issuer}) {
+		if s := w.read().Session; s != (run.Session{Generation: want, ExpiresAt: base.Add(60 * time.Minute), Origin: issuer}) {
 			t.Errorf("session %+v", s)
 		}
 	}

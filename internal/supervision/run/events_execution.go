@@ -7,6 +7,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/state"
 )
 
 // Claimed is permit.claimed: the one use of a permit. The reservation and the
@@ -157,7 +158,7 @@ func (e Receipt) apply(f *fold) {
 	f.must(e.Kind == want && (e.Kind != ReceiptHosted || x.Hosted), "receipt-kind", "the receipt is not of the kind that the target demands")
 	f.must(e.Result == ResultApplied || e.Result == ResultRefused || e.Result == ResultClosed, "receipt-result", "a receipt says applied, refused or closed")
 	stated := x.State == ExecutionReconciled
-	f.must(!stated || (x.Finding == FindingApplied) == (e.Result == ResultApplied), "receipt-against-statement", "a receipt says otherwise than the owner, and that is not recorded")
+	f.must(!stated || (x.Finding == state.FindingApplied) == (e.Result == ResultApplied), "receipt-against-statement", "a receipt says otherwise than the owner, and that is not recorded")
 	x.State, x.OrderID = ExecutionReceipted, e.OrderID
 	f.must(e.Result == ResultApplied || e.AmountCents == 0, "receipt-amount", "a refusal costs nothing")
 	if e.Result == ResultApplied {
@@ -190,25 +191,22 @@ func (f *fold) settled(x *Execution, stage string) {
 // follow owes what a known outcome brings about in a run that was stopped without one,
 // or went on after a statement that was false (L-4).
 func (f *fold) follow(x *Execution) {
-	met := func(b Event) bool {
-		p, ok := b.(*Paused)
-		return ok && p.Stop.ReasonCode == authority.ExecutionNotApplied
-	}
+	reason := authority.ExecutionNotApplied
 	switch {
 	case x.Contradicted && !f.s.Terminal():
-		met = func(b Event) bool {
-			p, ok := b.(*Paused)
-			return ok && p.Stop.ReasonCode == authority.VerificationDiffers
-		}
+		reason = authority.VerificationDiffers
 	case x != f.s.Execution || !f.s.Waiting():
 		return
 	case x.State == ExecutionReceipted:
-		met = func(b Event) bool {
-			r, ok := b.(*Resumed)
-			return ok && (r.Cause == CauseProbed || r.Cause == CauseReceipt)
-		}
+		reason = ""
 	}
-	f.owe("outcome-without-effect", "the run does not do what its known effect means for it", met, func(b Event) bool { _, ok := b.(*PermitRevoked); return ok })
+	f.owe("outcome-without-effect", "the run does not do what its known effect means for it", func(b Event) bool {
+		if r, ok := b.(*Resumed); ok {
+			return reason == "" && (r.Cause == CauseProbed || r.Cause == CauseReceipt)
+		}
+		p, ok := b.(*Paused)
+		return ok && p.Stop.ReasonCode == reason
+	}, func(b Event) bool { _, ok := b.(*PermitRevoked); return ok })
 }
 
 // Consumed is permit.consumed: the permit's execution has its receipt.
@@ -222,7 +220,7 @@ func (Consumed) EventType() string { return "permit.consumed" }
 func (e Consumed) apply(f *fold) {
 	x := f.execution(e.ExecutionID, "consumed-without-receipt", ExecutionReceipted)
 	f.must(x == nil || x.PermitID == e.PermitID, "consumed-permit", "the permit is not that of the execution")
-	if x != nil && !x.Owed && x.Finding != FindingNotApplied {
+	if x != nil && !x.Owed && x.Finding != state.FindingNotApplied {
 		f.follow(x)
 	}
 }
@@ -315,7 +313,7 @@ func (e NotApplied) apply(f *fold) {
 	}
 	definite := x.Dispatch == nil || x.State == ExecutionReceipted // a hosted mutation needs the store's word
 	f.must(definite, "not-applied-guess", "nothing shows that the execution had no effect")
-	if x.Finding == FindingNotApplied { // a statement has released it, and the run may have gone on
+	if x.Finding == state.FindingNotApplied { // a statement has released it, and the run may have gone on
 		f.must(e.ReleasedCents == 0, "release", "what a statement released is released again")
 	} else {
 		f.release(x, e.ReleasedCents)

@@ -38,7 +38,7 @@ func (e Approved) apply(f *fold) {
 	}
 	same := e.OperationID == p.OperationID && e.Destination == p.Destination && e.AmountCents == p.AmountCents && e.Currency == p.Currency
 	f.must(same, "approval-effect", "what was approved is not what was prepared")
-	f.s.Approval = &Approval{e.ProposalID, e.EffectDigest, e.GrantID, f.now}
+	f.s.Approval = &Approval{ProposalID: e.ProposalID, EffectDigest: e.EffectDigest, GrantID: e.GrantID, ApprovedAt: f.now}
 	f.owe("approval-without-grant", "an approval is not followed by its exact grant", func(b Event) bool {
 		g, ok := b.(*Granted)
 		return ok && g.Grant.ID == e.GrantID && g.Grant.ExpiresAt == e.ExpiresAt

@@ -2,34 +2,17 @@ package run
 
 import (
 	"slices"
-	"time"
 
 	"countersign/evidence"
 	"countersign/internal/money"
+	"countersign/internal/supervision/state"
 )
 
-// Findings of an owner about an unconfirmed effect (G-14).
+// Findings of an owner (G-14).
 const (
-	FindingApplied    = "applied"
-	FindingNotApplied = "not_applied"
-	FindingUnknown    = "unknown"
-)
-
-// Answers to a probe (L-4). Only a receipt decides anything.
-const (
-	AnswerReceipt         = "receipt"
-	AnswerNotSeen         = "not_seen"         // the target can be asked, and cannot close
-	AnswerBeyondRetention = "beyond_retention" // the store does not know any more
-	AnswerUnreachable     = "unreachable"      // no answer came back
-	AnswerUnverifiable    = "unverifiable"     // what came back proves nothing
-)
-
-var answers = []string{AnswerReceipt, AnswerNotSeen, AnswerBeyondRetention, AnswerUnreachable, AnswerUnverifiable}
-
-// Bounds of statements.
-const (
-	MaxStated     = 8                // executions that rest on a statement after which the run went on
-	StatementWait = 90 * time.Second // from a hosted intent to not_applied: the dispatch permit's 30 s, and 60 s (L-4)
+	FindingApplied    = state.FindingApplied
+	FindingNotApplied = state.FindingNotApplied
+	FindingUnknown    = state.FindingUnknown
 )
 
 // Probed is execution.probed: the target was asked what became of an execution. A
@@ -45,8 +28,8 @@ func (Probed) EventType() string { return "execution.probed" }
 
 func (e Probed) apply(f *fold) {
 	f.execution(e.ExecutionID, "probed-state", ExecutionUnconfirmed, ExecutionReconciled)
-	found := e.Answer == AnswerReceipt
-	f.must(slices.Contains(answers, e.Answer) && (!found || e.Receipt != nil), "probed-answer", "this is no answer to a probe")
+	found := e.Answer == state.AnswerReceipt
+	f.must(slices.Contains(state.Answers, e.Answer) && (!found || e.Receipt != nil), "probed-answer", "this is no answer to a probe")
 	if found {
 		f.owe("probed-without-receipt", "the receipt that was found is not recorded", func(b Event) bool {
 			r, ok := b.(*HostedReceipt)
@@ -76,13 +59,13 @@ func (e Reconciled) apply(f *fold) {
 	}
 	var spent, released money.Cents
 	switch open := x.State == ExecutionUnconfirmed; {
-	case e.Finding == FindingUnknown, e.Finding == FindingApplied && !open: // nothing moves
-	case e.Finding == FindingApplied:
+	case e.Finding == state.FindingUnknown, e.Finding == state.FindingApplied && !open: // nothing moves
+	case e.Finding == state.FindingApplied:
 		spent, x.State, x.Finding, x.Owed = x.AmountCents, ExecutionReconciled, e.Finding, false
 		f.must(f.s.Budget.Spend(spent), "release", "the amount was not reserved")
-	case e.Finding == FindingNotApplied && open:
-		f.must(x.Dispatch == nil || f.now >= x.DispatchedAt.Add(StatementWait), "reconciled-early", "the dispatch permit could still be used")
-		f.must(len(f.s.Stated) < MaxStated, "statement-limit", "a run goes on after at most 8 statements")
+	case e.Finding == state.FindingNotApplied && open:
+		f.must(x.Dispatch == nil || f.now >= x.DispatchedAt.Add(state.StatementWait), "reconciled-early", "the dispatch permit could still be used")
+		f.must(len(f.s.Stated) < state.MaxStated, "statement-limit", "a run goes on after at most 8 statements")
 		released = x.AmountCents
 		f.release(x, released)
 		x.State, x.Finding = ExecutionReconciled, e.Finding
@@ -111,7 +94,7 @@ func (e Contradicted) apply(f *fold) {
 	if x == nil {
 		return
 	}
-	differs := e.Statement == x.Finding && (x.Finding == FindingApplied) != (e.ReceiptResult == ResultApplied)
+	differs := e.Statement == x.Finding && (x.Finding == state.FindingApplied) != (e.ReceiptResult == ResultApplied)
 	f.must(x.Hosted && differs, "contradicted-agreeing", "no receipt says otherwise than the owner did")
 	f.s.Restore(x)
 	f.s.Overspent = max(f.s.Overspent, f.s.Over())
@@ -124,7 +107,7 @@ func (e Contradicted) apply(f *fold) {
 
 // Restore takes back what an owner's statement about x moved.
 func (s *State) Restore(x *Execution) {
-	if x.Finding == FindingApplied {
+	if x.Finding == state.FindingApplied {
 		s.Budget.Spent -= x.AmountCents
 	} else {
 		s.use(x.GrantID, x.OperationID, 1)

@@ -192,7 +192,9 @@ func (e Observed) apply(f *fold) {
 	f.must(p == nil || p.StateRevision == e.StateRevision && p.DocumentEpoch == e.DocumentEpoch, "proposal-state", "a proposal of another state was not voided")
 	f.must(e.StateRevision == revision, "state-revision", "stateRevision moves by one exactly when the trusted state differs")
 	f.s.StateRevision, f.s.StateDigest = e.StateRevision, e.StateDigest
-	f.s.Observation = &Observation{e.ObservationID, f.sequence, e.DocumentEpoch, e.StateRevision, e.CapturedAt, e.CatalogDigest}
+	f.s.Observation = &Observation{
+		ID: e.ObservationID, Sequence: f.sequence, DocumentEpoch: e.DocumentEpoch, StateRevision: e.StateRevision, CapturedAt: e.CapturedAt, CatalogDigest: e.CatalogDigest,
+	}
 	if f.s.Status == StatusRunning {
 		f.s.Status, f.s.Lease = StatusReady, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -92,36 +93,6 @@ func (s *State) countRetry(reason string) {
 	}
 }
 
-// pauses are the reasons with which a guardian pauses, and who is then the
-// source of a stop. The last three stand for an answer that did not come or was
-// unusable.
-var pauses = map[string]string{
-	authority.MissingEvidence:    stopcontext.SourceGuardian,
-	authority.AmbiguousGoal:      stopcontext.SourceGuardian,
-	authority.IrrelevantAction:   stopcontext.SourceGuardian,
-	authority.GoalDrift:          stopcontext.SourceGuardian,
-	authority.InjectionSuspected: stopcontext.SourceGuardian,
-	authority.Unsafe:             stopcontext.SourceGuardian,
-	authority.GuardianMalformed:  stopcontext.SourceRuntime,
-	authority.ProviderTimeout:    stopcontext.SourceProvider,
-	authority.ProviderError:      stopcontext.SourceProvider,
-}
-
-// LawfulVerdict reports whether a guardian can decide so: ALLOW means relevant
-// and nothing else does, and a PAUSE has a reason to pause (G-10).
-func LawfulVerdict(decision, reason string) bool {
-	switch decision {
-	case Allow:
-		return reason == authority.Relevant
-	case Pause:
-		return pauses[reason] != ""
-	}
-	return decision == Terminate
-}
-
-// PauseSource returns who is the source of the stop after a guardian's PAUSE.
-func PauseSource(reason string) string { return pauses[reason] }
-
 // Decided is guardian.decided. For a turn that failed a hard check there is
 // none: the guardian was not asked.
 type Decided struct {
@@ -143,14 +114,16 @@ func (e Decided) apply(f *fold) {
 	}
 	f.answered(PurposeGuardian, t.Attempt())
 	f.status("guardian-status", StatusReady)
-	f.must(LawfulVerdict(e.Decision, e.ReasonCode), "guardian-verdict", "this is no verdict that a guardian can give")
+	f.must(state.LawfulVerdict(e.Decision, e.ReasonCode), "guardian-verdict", "this is no verdict that a guardian can give")
 	t.Phase, t.Allowed = turnDecided, e.Decision == Allow
 	if t.Allowed {
 		f.s.RetryStreak = 0
 	} else {
 		f.s.countRetry(e.ReasonCode)
 	}
-	f.s.Decision = &Decision{e.TurnID, e.Decision, e.ReasonCode, &e.Explanation, e.ClarificationRequest, e.Provenance, false}
+	f.s.Decision = &Decision{
+		TurnID: e.TurnID, Verdict: e.Decision, ReasonCode: e.ReasonCode, Explanation: &e.Explanation, ClarificationRequest: e.ClarificationRequest, Provenance: e.Provenance,
+	}
 	f.s.Stage = "reviewing"
 }
 
@@ -183,7 +156,7 @@ func (e Issued) apply(f *fold) {
 	if e.Class == propose.ClassCommit && f.s.Config.Mode == ModeExact {
 		f.must(g == nil || b.TransactionProposalID != nil && g.Approves(*b.TransactionProposalID, e.Permit.EffectDigest), "permit-unapproved", "in exact mode a commit rests on the approval of exactly that effect")
 	}
-	f.s.Permit = &Permit{e.Permit, e.EntryID, e.Class, e.AmountCents}
+	f.s.Permit = &Permit{Permit: e.Permit, EntryID: e.EntryID, Class: e.Class, AmountCents: e.AmountCents}
 	t.Allowed = false // one ALLOW, one permit
 	f.s.Stage = "permitted"
 }

@@ -71,6 +71,13 @@ func (s *shop) apply(operation string) {
 
 func pointer[T any](v T) *T { return &v }
 
+func step(name, closedBy string) run.Step { return run.Step{Name: name, ClosedBy: closedBy} }
+
+// sent is a signed request to the shop in a session.
+func sent(session, path, bodyHash string) run.Dispatch {
+	return run.Dispatch{Audience: origin, SessionID: session, Method: "POST", URI: origin + path, BodySHA256: bodyHash, KeyID: testKey.ID}
+}
+
 // catalog lists what the shop offers: item (read), prepare, submit (commit, when
 // prepared), order (read, when ordered).
 func (s shop) catalog(proposalID *string) []propose.Entry {
@@ -317,7 +324,7 @@ func (w *world) request() decide.CreateRequest {
 		Constraints: []authority.Constraint{{Name: "addressRef", Rule: authority.RuleEquals, Value: "addr_home"}, {Name: "totalCents", Rule: authority.RuleAtMost, Value: "13700"}},
 		Operations:  []string{"shop.item", "shop.prepare", "shop.submit", "shop.order"},
 		MaxUses:     map[string]int64{"shop.submit": 1},
-		Workflow:    []run.Step{{"read", "item.read"}, {"prepare", "checkout.prepared"}, {"commit", "order.confirmed"}, {"verify", "order.read"}},
+		Workflow:    []run.Step{step("read", "item.read"), step("prepare", "checkout.prepared"), step("commit", "order.confirmed"), step("verify", "order.read")},
 		Budget:      authority.Budget{Limit: price}, Currency: "USD",
 	}
 	if !w.local() {
@@ -335,7 +342,7 @@ func (w *world) create(r decide.CreateRequest) {
 		if !w.local() {
 			execution, session := d.NewID(), d.NewID()
 			body := dispatch.HashBody([]byte("{}"))
-			d.DispatchSession(execution, session, canon.Hash([]byte("session")), run.Dispatch{origin, session, "POST", origin + "/api/sessions", body, testKey.ID}, holder)
+			d.DispatchSession(execution, session, canon.Hash([]byte("session")), sent(session, "/api/sessions", body), holder)
 		}
 	})
 }
@@ -498,7 +505,8 @@ func (w *world) use(d *decide.Deciding, p *run.Permit) decide.ClaimRequest {
 	return decide.ClaimRequest{
 		PermitID: p.ID, Action: &action, Catalog: w.catalog, Fate: fate, ExecutionID: d.NewID(), Holder: holder,
 		Dispatch: func(e *propose.Entry, _ *run.Permit) (*run.Dispatch, *authority.Denial) {
-			return &run.Dispatch{origin, d.State().Hosted.ID, "POST", origin + "/api/" + e.EntryID, dispatch.HashBody(e.Args), testKey.ID}, nil
+			request := sent(d.State().Hosted.ID, "/api/"+e.EntryID, dispatch.HashBody(e.Args))
+			return &request, nil
 		},
 	}
 }

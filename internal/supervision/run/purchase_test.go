@@ -152,7 +152,7 @@ func TestExecutionRecordsTheIntent(t *testing.T) {
 	if d := x.Dispatch; d == nil || d.Audience != origin || d.SessionID != s.Hosted.ID || d.Method != "POST" || d.URI != origin+"/api/submit" {
 		t.Errorf("dispatch %+v", x.Dispatch)
 	}
-	if s.Lease == nil || *s.Lease != (run.Lease{holder, w.now.Add(10 * time.Second)}) {
+	if s.Lease == nil || *s.Lease != (run.Lease{Holder: holder, Until: w.now.Add(10 * time.Second)}) {
 		t.Errorf("lease %+v, want 10 s from the intent", s.Lease)
 	}
 	if w.events[x.Sequence-1].Type != "execution.dispatched" {

@@ -134,9 +134,9 @@ const (
 
 // Verdicts of a decision.
 const (
-	Allow     = "ALLOW"
-	Pause     = "PAUSE"
-	Terminate = "TERMINATE"
+	Allow     = state.Allow
+	Pause     = state.Pause
+	Terminate = state.Terminate
 )
 
 // Provenance labels (H-153).
