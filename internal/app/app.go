@@ -20,6 +20,7 @@ import (
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
 	"countersign/internal/supervision/service/bank"
 	"countersign/internal/supervision/service/broker"
@@ -37,6 +38,7 @@ type App struct {
 	addr     string
 	origin   string
 	gateway  *gateway.Gateway
+	steps    *managed.Steps
 	api      *edge.API
 	status   owner.Status
 
@@ -92,6 +94,9 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {
 		return nil, err
 	}
+	if a.steps, err = newSteps(a.gateway); err != nil {
+		return nil, err
+	}
 	a.api, err = a.newAPI()
 	return a, err
 }
@@ -125,6 +130,15 @@ func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gatew
 	}), nil
 }
 
+// newSteps lets runs go on with the executors that this installation has.
+func newSteps(g *gateway.Gateway) (*managed.Steps, error) {
+	executor, err := replay.NewExecutor()
+	if err != nil {
+		return nil, fmt.Errorf("app: %w", err)
+	}
+	return managed.New(g, map[string]managed.Executor{replay.Provider: executor}), nil
+}
+
 // newAPI makes the API with every route.
 func (a *App) newAPI() (*edge.API, error) {
 	api, err := edge.New(edge.Config{
@@ -135,7 +149,7 @@ func (a *App) newAPI() (*edge.API, error) {
 	}
 	owners, keys := identity.NewOwners(a.ledger, ledger.DefaultWorkspace, a.keys.Secret()), trusted(a.keys.EvidenceList())
 	channel.Routes(api, owner.Config{
-		Gateway: a.gateway, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status,
+		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status,
 	})
 	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: owners, Keys: keys, Find: a.find})
 	return api, nil

@@ -116,7 +116,7 @@ func (h *house) answer(l net.Listener, c config) {
 		sessions = &onceLooked{Ledger: h.ledger}
 	}
 	channel.Routes(h.api, owner.Config{
-		Gateway: h.gateway, Owners: identity.NewOwners(sessions, ledger.DefaultWorkspace, h.secret), Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
+		Gateway: h.gateway, Steps: h.steps(), Owners: identity.NewOwners(sessions, ledger.DefaultWorkspace, h.secret), Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
 		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList,
 	})
 	h.serve(l)

@@ -103,6 +103,14 @@ var reasons = []Reason{
 	{authority.GuardianMismatch, 409, "Run does not match its guardian policy", "Leave mode, budgetCents and interrogator to the policy, and send its service, one of its channels and target local.", 0},
 	{authority.WorkspaceLimit, 409, "Workspace full", "Go on with what is there; nothing was stored.", 0},
 	{authority.PermitStillLive, 409, "Dispatch permit could still be used", "State it again 90 seconds after the dispatch, or probe when the store answers; until then it could still take effect.", 0},
+	{authority.MalformedModelReport, 200, "Malformed answer of the executor", retry + "the executor is asked again.", 0},
+	{authority.ClarificationRequested, 200, "The executor asks a question", clarify + "the executor is told the owner's words.", 0},
+	{authority.AuthorizationRequired, 200, "The executor needs an authority that is not there", "Ask the owner for a new run.", 0},
+	{authority.ExecutorRefused, 200, "The executor refused", clarify + "the executor is told the owner's words; it is not asked again by itself.", 0},
+	{authority.ProviderRefused, 200, "The model provider refused", clarify + "the executor is told the owner's words; it is not asked again by itself.", 0},
+	{authority.ProviderUnconfigured, 200, "Model provider not configured", retry + "the executor is asked.", 0},
+	{authority.ModelCallLimit, 200, "Model call limit reached", "Ask the owner for a new run.", 0},
+	{authority.AttemptInProgress, 409, "An attempt is under way", "Look at the run again after Retry-After; the attempt ends by itself.", time.Second},
 }
 
 func reasonOf(code string) (Reason, bool) {

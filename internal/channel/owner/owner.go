@@ -18,11 +18,13 @@ import (
 	"countersign/internal/channel/edge"
 	"countersign/internal/identity"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/managed"
 )
 
 // Config is what the routes show beside runs.
 type Config struct {
 	Gateway       *gateway.Gateway
+	Steps         *managed.Steps
 	Owners        *identity.Owners
 	Keys          evidence.Keys // the verification keys, oldest first
 	Specification []byte        // api/protocol.md
@@ -49,6 +51,7 @@ func Register(api *edge.API, c Config) {
 		"Ends the run, its unused permit and its grant. What was dispatched already cannot be undone and stays as it is. Revoking again changes nothing.",
 		authority.NotFound, authority.RunNotReady), o.revoke)
 	o.registerRecovery(api)
+	o.registerSteps(api)
 	edge.Register(api, operation("issue-session", http.MethodPost, "/runs/{id}/session", "Issue the run's token",
 		"Extension. Issues the restricted token for the run's agent and ends the former one. It is shown once and lives no longer than the grant.",
 		authority.NotFound, authority.RunNotReady), o.session)
