@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +118,9 @@ func record(h *house) map[string]exchange {
 	spec.body = []byte(strings.Join(lines(string(spec.body))[:3], "\n") + "\n")
 	keep("get-specification", "beginning", nil, spec)
 	keep("revoke-run", "local-run", map[string]any{}, h.owner("POST", "/runs/"+other+"/revoke", map[string]any{}))
-	for operation, e := range h.recoveries() {
+	recoveries := h.recoveries()
+	for _, operation := range slices.Sorted(maps.Keys(recoveries)) { // ids are numbered in the order that they are met
+		e := recoveries[operation]
 		keep(operation, e.name, e.body, e.answer)
 	}
 	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
