@@ -118,6 +118,9 @@ func record(h *house) map[string]exchange {
 	spec.body = []byte(strings.Join(lines(string(spec.body))[:3], "\n") + "\n")
 	keep("get-specification", "beginning", nil, spec)
 	keep("revoke-run", "local-run", map[string]any{}, h.owner("POST", "/runs/"+other+"/revoke", map[string]any{}))
+	played := h.in(nil)
+	keep("step-run", "first-step", map[string]any{}, played.act("step", map[string]any{}))
+	keep("play-run", "rest-of-the-purchase", map[string]any{}, played.act("play", map[string]any{}))
 	recoveries := h.recoveries()
 	for _, operation := range slices.Sorted(maps.Keys(recoveries)) { // ids are numbered in the order that they are met
 		e := recoveries[operation]
