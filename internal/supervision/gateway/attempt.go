@@ -10,6 +10,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/proof"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 )
@@ -153,11 +154,11 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 		switch {
 		case got.unsent:
 			return denied(a.Void(c.executionID, got.cause, got.stop()))
-		case got.receipt == nil || !g.Doors.Amount && !amountAgrees(got.receipt, &c.permit):
+		case got.receipt == nil || !g.Doors.Amount && !proof.AmountAgrees(got.receipt, c.permit.Class, c.permit.AmountCents):
 			return denied(a.Unconfirmed(c.executionID, got.why()))
 		}
 		a.Measure(c.durations(start))
-		return denied(a.Receive(c.executionID, hostedOutcome(got)))
+		return denied(a.Receive(c.executionID, proof.Outcome(got.receipt, got.http, run.ByResponse)))
 	})
 	g.Fault("after-receipt")
 	if err != nil && got.receipt != nil {
@@ -176,32 +177,6 @@ func (a answer) why() string {
 		return "unverifiable_answer"
 	}
 	return a.cause
-}
-
-// amountAgrees reports whether the store charged what was permitted: a commit
-// its amount, anything else nothing.
-func amountAgrees(r *dispatch.Receipt, p *run.Permit) bool {
-	switch {
-	case r.Result != dispatch.Applied:
-		return true
-	case p.Class == propose.ClassCommit:
-		return r.AmountCents != nil && *r.AmountCents == p.AmountCents.String()
-	}
-	return r.AmountCents == nil || *r.AmountCents == "0"
-}
-
-func hostedOutcome(a answer) decide.Outcome {
-	o := decide.Outcome{
-		Kind: run.ReceiptHosted, Result: run.ResultRefused, Status: int64(a.http.Status), BodySHA256: canon.Hash(a.http.Body),
-		Receipt: a.jws, ObservedBy: "response", Cause: "refused",
-	}
-	switch a.receipt.Result {
-	case dispatch.Applied:
-		o.Result, o.OrderID, o.Cause = run.ResultApplied, a.receipt.OrderID, ""
-	case dispatch.Closed:
-		o.Result, o.Cause = run.ResultClosed, "closed"
-	}
-	return o
 }
 
 // withhold tests the authority once more just before bytes leave (H-044). When it

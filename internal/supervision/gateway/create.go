@@ -15,6 +15,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/money"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/proof"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
@@ -45,7 +46,7 @@ func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
 			return "", &authority.Denial{Reason: authority.HostedUnreachable, Detail: "No store is configured; start the server with --store-origin and --store-key."}
 		}
 		origin = g.Store.Origin
-		create.StoreOrigin, create.StoreKeys = &g.Store.Origin, pin(g.Store.Keys)
+		create.StoreOrigin, create.StoreKeys = &g.Store.Origin, proof.Pin(g.Store.Keys)
 	}
 	terms, denial := svc.Terms(r.Terms, origin)
 	if denial != nil {
@@ -56,15 +57,6 @@ func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
 		return g.createHosted(ctx, svc, create)
 	}
 	return g.createLocal(ctx, svc, create)
-}
-
-// pin writes store keys as lines of a *.pub file.
-func pin(list []dispatch.TrustedKey) []string {
-	var lines []string
-	for _, k := range list {
-		lines = append(lines, strings.TrimSuffix(string(dispatch.FormatKeys([]dispatch.TrustedKey{k})), "\n"))
-	}
-	return lines
 }
 
 // built denies what this build does not do: every such value by its name, with what
@@ -215,7 +207,7 @@ func first(errs ...error) error {
 // with the sealed cookie, or the honest end of the run.
 func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*authority.Denial, error) {
 	var fate *authority.Denial
-	cookie, cookieErr := sessionCookie(got.http)
+	cookie, cookieErr := proof.SessionCookie(got.http)
 	switch {
 	case got.unsent:
 		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be reached; nothing was sent. The run has failed."}

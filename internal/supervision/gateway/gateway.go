@@ -27,6 +27,7 @@ import (
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/line"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
@@ -124,7 +125,7 @@ type Gateway struct {
 	Config
 	*records.Reader
 	services map[string]Service
-	lines    lines
+	lines    line.Lines
 }
 
 // New returns a gateway.
@@ -171,7 +172,7 @@ func (g *Gateway) decide(ctx context.Context, id string, f func(*attempt) error)
 
 // decideFrom is [Gateway.decide] whose first try begins as the caller says.
 func (g *Gateway) decideFrom(ctx context.Context, id string, begin func(context.Context, string) (*attempt, error), f func(*attempt) error) error {
-	leave, err := g.lines.enter(ctx, id)
+	leave, err := g.lines.Enter(ctx, id)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

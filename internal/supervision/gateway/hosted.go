@@ -2,12 +2,9 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
-	"strings"
 	"time"
 
 	"countersign/dispatch"
@@ -16,6 +13,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/proof"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
@@ -97,31 +95,11 @@ func (g *Gateway) send(ctx context.Context, s *run.State, p dispatch.Permit, r s
 	}
 	receipt, err := g.believe(s, p, got)
 	if err != nil {
-		reason, check := hint(got.Body)
+		reason, check := proof.Hint(got.Body)
 		g.Log.Warn("a store's answer does not verify", "run", s.ID, "execution", p.ID, "status", got.Status, "error", err, "unverified_reason", reason, "unverified_check", check)
 		return answer{cause: "unverifiable_answer", http: got}
 	}
 	return answer{receipt: receipt, jws: got.Receipt, http: got}
-}
-
-// codes are what a hint may consist of: nothing that is free text.
-var codes = regexp.MustCompile(`^[A-Za-z_]{1,40}$`)
-
-// hint is the reasonCode and check of an answer that nothing proves, for the
-// operator who looks for the cause: a store that trusts another dispatch key says so
-// there. Nothing is decided by it.
-func hint(body []byte) (reason, check string) {
-	var said struct {
-		ReasonCode string `json:"reasonCode"`
-		Check      string `json:"check"`
-	}
-	if json.Unmarshal(body, &said) != nil || !codes.MatchString(said.ReasonCode) {
-		return "none", "none"
-	}
-	if !codes.MatchString(said.Check) {
-		said.Check = "none"
-	}
-	return said.ReasonCode, said.Check
 }
 
 func (g *Gateway) believe(s *run.State, p dispatch.Permit, got dispatch.Answer) (*dispatch.Receipt, error) {
@@ -138,7 +116,7 @@ func (g *Gateway) believe(s *run.State, p dispatch.Permit, got dispatch.Answer) 
 
 // receipt reads a receipt that the run's store signed about the permit.
 func (g *Gateway) receipt(s *run.State, p dispatch.Permit, token string) (*dispatch.Receipt, error) {
-	pinned, err := PinnedKeys(s.StoreKeys)
+	pinned, err := proof.Pinned(s.StoreKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -150,12 +128,6 @@ func (g *Gateway) receipt(s *run.State, p dispatch.Permit, token string) (*dispa
 		return nil, err
 	}
 	return &receipt, nil
-}
-
-// PinnedKeys reads the store keys that run.created carries, each in the form of
-// a line of a *.pub file.
-func PinnedKeys(lines []string) ([]dispatch.TrustedKey, error) {
-	return dispatch.ParseKeys([]byte(strings.Join(lines, "\n") + "\n"))
 }
 
 // cookie opens the store's session cookie; a run without one sends none.
@@ -226,15 +198,3 @@ func (g *Gateway) now(ctx context.Context) (evidence.Time, error) {
 }
 
 func isNotFound(err error) bool { return errors.Is(err, ledger.ErrNotFound) }
-
-// sessionCookie picks the session cookie out of an answer as a Cookie header
-// value.
-func sessionCookie(a dispatch.Answer) (string, error) {
-	for _, line := range a.SetCookie {
-		c, err := http.ParseSetCookie(line)
-		if err == nil && strings.HasSuffix(c.Name, "session") {
-			return c.Name + "=" + c.Value, nil
-		}
-	}
-	return "", errors.New("gateway: the store set no session cookie")
-}

@@ -9,6 +9,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/proof"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/state"
 )
@@ -30,8 +31,7 @@ const PointProbed = "after-probe"
 //
 // As in Operate, a caller that hangs up changes nothing. A freeze does not forbid it.
 func (g *Gateway) Probe(ctx context.Context, id, executionID string) error {
-	ctx, cancel := context.WithTimeout(g.outliving(ctx), run.DispatchLife)
-	defer cancel()
+	ctx = g.outliving(ctx)
 	a, err := g.begin(ctx, id)
 	if err != nil {
 		return err
@@ -59,8 +59,7 @@ func (g *Gateway) Probe(ctx context.Context, id, executionID string) error {
 // receipt stands in place of the statement, and without one the statement waits until
 // the dispatch permit has long expired.
 func (g *Gateway) Reconcile(ctx context.Context, id string, r decide.Statement) error {
-	ctx, cancel := context.WithTimeout(g.outliving(ctx), run.DispatchLife)
-	defer cancel()
+	ctx = g.outliving(ctx)
 	a, err := g.begin(ctx, id)
 	if err != nil {
 		return err
@@ -107,6 +106,8 @@ func (g *Gateway) ask(ctx context.Context, a *attempt, x *run.Execution) (decide
 	if err != nil {
 		return look, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
+	defer cancel()
 	got, err := g.Sender.Send(ctx, dispatch.Request{Method: closing.Method, URL: closing.URI, Body: body, Permit: token})
 	g.Fault(PointProbed)
 	if err != nil {
@@ -114,36 +115,21 @@ func (g *Gateway) ask(ctx context.Context, a *attempt, x *run.Execution) (decide
 		look.Answer = state.AnswerUnreachable
 		return look, nil
 	}
-	g.hear(&look, a.State(), x, got, now, end)
-	return look, nil
+	return g.hear(look.ProbeID, a.State(), x, got, now, end), nil
 }
 
 // hear takes an answer to a probe for what it proves. Only a receipt proves anything;
 // the rest is the store's word, and changes nothing.
-func (g *Gateway) hear(look *decide.Look, s *run.State, x *run.Execution, got dispatch.Answer, now, end evidence.Time) {
+func (g *Gateway) hear(probeID string, s *run.State, x *run.Execution, got dispatch.Answer, now, end evidence.Time) decide.Look {
 	asked := g.permitFor(x.Dispatch, x.ID, x.PermitID, x.EffectDigest, now, end)
 	receipt, err := g.receipt(s, asked, got.Receipt)
-	reason, check := hint(got.Body)
-	switch {
-	case err == nil && amountAgrees(receipt, &run.Permit{Class: x.Class, AmountCents: x.AmountCents}):
-		look.Answer, look.Receipt = state.AnswerReceipt, &got.Receipt
-		look.Outcome = hostedOutcome(answer{receipt: receipt, jws: got.Receipt, http: got})
-		look.Outcome.ObservedBy = run.ByLookUp
-		return
-	case err == nil: // signed, and about another amount than was permitted
-		look.Answer, look.Receipt = state.AnswerUnverifiable, &got.Receipt
-	case got.Status == http.StatusNotFound, got.Status == http.StatusMethodNotAllowed, got.Status == http.StatusNotImplemented:
-		look.Answer = state.AnswerNotSeen
-	case got.Status == http.StatusGone && reason == beyondRetention:
-		look.Answer = state.AnswerBeyondRetention
-	default:
-		look.Answer = state.AnswerUnverifiable
+	look := proof.Look(probeID, x, receipt, got)
+	if look.Answer != state.AnswerReceipt {
+		reason, check := proof.Hint(got.Body)
+		g.Log.Warn("a store's answer to a probe decides nothing", "run", s.ID, "execution", x.ID, "status", got.Status, "error", err, "unverified_reason", reason, "unverified_check", check)
 	}
-	g.Log.Warn("a store's answer to a probe decides nothing", "run", s.ID, "execution", x.ID, "status", got.Status, "error", err, "unverified_reason", reason, "unverified_check", check)
+	return look
 }
-
-// beyondRetention is the reasonCode of a store that has pruned what it knew (design 4).
-const beyondRetention = "BEYOND_RETENTION"
 
 // looked verifies an execution that a look-up found applied. When the service cannot
 // be seen now, the next observation verifies it.

@@ -75,4 +75,3 @@ func TestProbeClosesWhatNeverArrived(t *testing.T) {
 		h.verify(id)
 	})
 }
-

@@ -1,13 +1,16 @@
-package gateway
+// Package line makes those who want the same thing wait for each other, so that many at
+// once do not starve each other. It is order and no guard: other processes know nothing
+// of it.
+package line
 
 import (
 	"context"
 	"sync"
 )
 
-// lines holds a waiting line for each run that is being decided about. The zero
+// Lines holds a waiting line for each run that is being decided about. The zero
 // value is ready; it must not be copied.
-type lines struct {
+type Lines struct {
 	mu   sync.Mutex
 	runs map[string]*line
 }
@@ -17,9 +20,9 @@ type line struct {
 	people int           // deciding or waiting
 }
 
-// enter waits for the run's turn or until ctx ends. The caller calls leave once
+// Enter waits for the run's turn or until ctx ends. The caller calls leave once
 // when err is nil.
-func (l *lines) enter(ctx context.Context, run string) (leave func(), err error) {
+func (l *Lines) Enter(ctx context.Context, run string) (leave func(), err error) {
 	l.mu.Lock()
 	if l.runs == nil {
 		l.runs = map[string]*line{}
@@ -40,7 +43,7 @@ func (l *lines) enter(ctx context.Context, run string) (leave func(), err error)
 	}
 }
 
-func (l *lines) gone(run string, at *line) {
+func (l *Lines) gone(run string, at *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at.people--; at.people == 0 {
