@@ -308,3 +308,93 @@ func TestServicesAreApart(t *testing.T) {
 		}
 	})
 }
+
+// H-047 G-07: in exact mode a run of each service stops once its transaction is
+// prepared, shows the whole effect, and commits exactly that after the approval.
+func TestExactModeOfEveryService(t *testing.T) {
+	onEachService(t, func(t *testing.T, h *house, d domain) {
+		r := d.request(d.amount, "")
+		r.Config.Mode = run.ModeExact
+		id, err := h.Create(t.Context(), r)
+		must(t, err)
+		h.before(id, d, d.steps[4])
+		h.stopped(id, authority.ApprovalRequired, "approve")
+		v, err := h.View(t.Context(), id)
+		must(t, err)
+		p := v.Prepared
+		if p == nil || p.Destination != d.destination || p.AmountCents != d.amount || p.Currency != "USD" || p.Entry.OperationID != d.steps[len(d.steps)-1] {
+			t.Fatalf("prepared is %+v", p)
+		}
+		must(t, h.Approve(t.Context(), id, p.ID, p.EffectDigest))
+		h.do(id, d.steps[len(d.steps)-1])
+		if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != d.amount || s.Budget.Reserved != 0 {
+			t.Errorf("status %s, budget %+v", s.Status, s.Budget)
+		}
+		h.verify(id)
+	})
+}
+
+// G-07 H-100: a price change voids what was prepared, in both modes. What is prepared
+// again has the new price, and the budget bounds that.
+func TestPriceChangeOfEveryService(t *testing.T) {
+	onEachService(t, func(t *testing.T, h *house, d domain) {
+		prepare, submit, after := d.steps[3], d.steps[len(d.steps)-1], d.amount
+		if d.service == "bank" {
+			after += 25 // the fee
+		}
+		id := h.createFor(d, after, "")
+		h.before(id, d, d.steps[4])
+		old := h.state(id).Proposal
+		must(t, h.Simulate(t.Context(), id, run.SimulatePriceChange))
+		o, err := h.Observe(t.Context(), id)
+		must(t, err)
+		if propose.FindEntry(o.Catalog, func(e *propose.Entry) bool { return e.OperationID == submit }) != nil || h.state(id).Proposal != nil {
+			t.Errorf("the old offer stands: %+v", h.state(id).Proposal)
+		}
+		h.do(id, prepare)
+		if p := h.state(id).Proposal; p == nil || p.ID == old.ID || p.AmountCents != after {
+			t.Errorf("prepared again: %+v, want %s cents", p, after)
+		}
+		h.do(id, submit)
+		if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != after {
+			t.Errorf("status %s, budget %+v", s.Status, s.Budget)
+		}
+		h.verify(id)
+
+		r := d.request(after, "")
+		r.Config.Mode = run.ModeExact
+		id, err = h.Create(t.Context(), r)
+		must(t, err)
+		h.before(id, d, d.steps[4])
+		stale := h.state(id).Proposal.ID
+		must(t, h.Simulate(t.Context(), id, run.SimulatePriceChange))
+		h.stopped(id, authority.StaleState, "retry")
+		h.refuses(authority.RecoveryNotEligible, h.Approve(t.Context(), id, stale, ""))
+		must(t, h.Retry(t.Context(), id))
+		h.do(id, prepare)
+		h.stopped(id, authority.ApprovalRequired, "approve")
+		h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, stale, ""))
+		must(t, h.Approve(t.Context(), id, h.state(id).Proposal.ID, ""))
+		h.do(id, submit)
+		if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != after {
+			t.Errorf("status %s, budget %+v", s.Status, s.Budget)
+		}
+		h.verify(id)
+	})
+}
+
+// A fee that the budget does not hold is refused before anything is prepared.
+func TestFeeOverTheBudget(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		h, d := newHouse(t, e, everyService), domains[0]
+		id := h.createFor(d, d.amount+24, "")
+		h.before(id, d, d.steps[3])
+		must(t, h.Simulate(t.Context(), id, run.SimulatePriceChange))
+		o, entry := h.entry(id, d.steps[3])
+		turn, err := h.Propose(t.Context(), id, report(o, entry))
+		must(t, err)
+		if turn.Decision.ReasonCode != authority.BudgetExceeded || turn.Permit != nil {
+			t.Errorf("%+v", turn.Decision)
+		}
+	})
+}
