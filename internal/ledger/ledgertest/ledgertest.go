@@ -130,4 +130,4 @@ type Backend struct {
 }
 
 // Migrations are the names that every engine's migrations have.
-var Migrations = []string{"0001_ledger"}
+var Migrations = []string{"0001_ledger", "0002_former_keys"}

@@ -707,7 +707,7 @@ func TestMigrate(t *testing.T) {
 		sql  string
 		want error
 	}{
-		{`INSERT INTO migrations VALUES (2, '0002_later', 'x', 0)`, ErrNewer},
+		{`INSERT INTO migrations VALUES (3, '0003_later', 'x', 0)`, ErrNewer},
 		{`DELETE FROM migrations`, ErrPending},
 		{`INSERT INTO migrations VALUES (1, '0001_ledger', 'another', 0)`, nil},
 	} {
@@ -726,7 +726,7 @@ func TestMigrate(t *testing.T) {
 func TestLockKeysDiffer(t *testing.T) {
 	t.Parallel()
 	seen := make(map[int64]bool)
-	for _, purpose := range []string{"migrate", "holder", "freeze", "installation"} {
+	for _, purpose := range []string{"migrate", "holder", "freeze", "installation", "served"} {
 		for _, name := range []string{"", "a", "b"} {
 			if key := lockKey(purpose, name); seen[key] {
 				t.Errorf("%s %q has the key of another lock", purpose, name)

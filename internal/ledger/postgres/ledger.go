@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,6 +48,7 @@ type Ledger struct {
 	hub      ledger.Hub
 	outbox   *outbox
 	presence *presence
+	keys     atomic.Pointer[map[string]string] // fingerprints, once CheckInstallation was asked about them
 
 	unlocked bool // tests only: commits do not take the freeze lock
 	unpolled bool // tests only: watched subjects are not polled
@@ -86,7 +88,7 @@ func open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 			l.closePools()
 		}
 	}()
-	if l.writes, err = openPool(ctx, url, directWriters+spare, writerSession, fence); err != nil {
+	if l.writes, err = openPool(ctx, url, directWriters+spare, writerSession, l.enter); err != nil {
 		return nil, err
 	}
 	if l.reads, err = openPool(ctx, url, readers, readerSession, nil); err != nil {
@@ -104,6 +106,28 @@ func open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 	}
 	l.presence, err = arrive(ctx, l.writes.Config().ConnConfig, rand.Text())
 	return l, err
+}
+
+// enter prepares a session that may write. While it lives the keys of the ledger
+// cannot be replaced; when they were, before it came, it is refused.
+func (l *Ledger) enter(ctx context.Context, c *pgx.Conn) error {
+	entered, err := lockServed(ctx, c, `SELECT pg_try_advisory_lock_shared($1)`)
+	if err != nil {
+		return err
+	}
+	if !entered {
+		return errors.New("postgres: the ledger's keys are being replaced")
+	}
+	if keys := l.keys.Load(); keys != nil {
+		stored, err := installed(ctx, c)
+		if err == nil && len(stored) > 0 {
+			err = sameInstallation(stored, *keys)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fence(ctx, c)
 }
 
 // start runs the writers and the services that wake watchers.
@@ -214,25 +238,19 @@ func (l *Ledger) Ping(ctx context.Context) error {
 }
 
 // CheckInstallation stores the fingerprints of the installation's keys, by name,
-// on the first call ever and refuses any other set afterwards.
+// on the first call ever and refuses any other set afterwards, here and in every
+// session that is opened later.
 func (l *Ledger) CheckInstallation(ctx context.Context, fingerprints map[string]string) error {
 	if len(fingerprints) == 0 {
 		return errors.New("postgres: an installation has fingerprints")
 	}
+	before := l.keys.Swap(&fingerprints)
 	err := pgx.BeginFunc(ctx, l.writes, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("installation", "")); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT name, fingerprint FROM fingerprints`)
+		stored, err := installed(ctx, tx)
 		if err != nil {
-			return err
-		}
-		stored := make(map[string]string)
-		var name, fingerprint string
-		if _, err := pgx.ForEachRow(rows, []any{&name, &fingerprint}, func() error {
-			stored[name] = fingerprint
-			return nil
-		}); err != nil {
 			return err
 		}
 		if len(stored) > 0 {
@@ -246,6 +264,7 @@ func (l *Ledger) CheckInstallation(ctx context.Context, fingerprints map[string]
 		return nil
 	})
 	if err != nil {
+		l.keys.Store(before)
 		return fmt.Errorf("postgres: installation: %w", err)
 	}
 	return nil

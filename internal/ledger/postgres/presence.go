@@ -37,7 +37,7 @@ func (p *presence) connect(ctx context.Context) error {
 	}
 	// A former session of the same holder that the server has not given up yet
 	// makes this wait; the holder is alive meanwhile.
-	_, err = conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, lockKey("holder", p.holder))
+	_, err = conn.Exec(ctx, `SELECT pg_advisory_lock($1), pg_advisory_lock_shared($2)`, lockKey("holder", p.holder), served)
 	if err == nil {
 		_, err = conn.Exec(ctx, `LISTEN `+channel)
 	}

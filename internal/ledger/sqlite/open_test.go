@@ -121,7 +121,7 @@ func TestMigrationsRefused(t *testing.T) {
 		want       error
 	}{
 		{"pending", `DELETE FROM migrations`, ErrPending},
-		{"newer", `INSERT INTO migrations VALUES (2, '0002_later', 'x', 0)`, ErrNewer},
+		{"newer", `INSERT INTO migrations VALUES (3, '0003_later', 'x', 0)`, ErrNewer},
 	} {
 		path := create(t)
 		edit(t, path, one.edit)
@@ -143,23 +143,25 @@ func TestMigrationsRefused(t *testing.T) {
 	}
 }
 
-// A second migration is pending until Migrate, applied once, and one that fails
+// A later migration is pending until Migrate, applied once, and one that fails
 // leaves nothing.
 func TestMigrate(t *testing.T) {
 	path := create(t)
-	files := fstest.MapFS{"migrations/0002_next.sql": {Data: []byte(`CREATE TABLE next (a TEXT) STRICT;`)}}
-	first, err := migrationFiles.ReadFile("migrations/0001_ledger.sql")
-	if err != nil {
-		t.Fatal(err)
+	files := fstest.MapFS{"migrations/0003_next.sql": {Data: []byte(`CREATE TABLE next (a TEXT) STRICT;`)}}
+	for _, name := range MigrationNames() {
+		text, err := migrationFiles.ReadFile("migrations/" + name + ".sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["migrations/"+name+".sql"] = &fstest.MapFile{Data: text}
 	}
-	files["migrations/0001_ledger.sql"] = &fstest.MapFile{Data: first}
 	known := ledger.ReadMigrations(files)
 	for range 2 {
 		if err := migrate(t.Context(), path, known); err != nil {
 			t.Fatal(err)
 		}
 	}
-	files["migrations/0003_broken.sql"] = &fstest.MapFile{Data: []byte(`CREATE TABLE half (a TEXT) STRICT; CREATE TABLE next (a TEXT) STRICT;`)}
+	files["migrations/0004_broken.sql"] = &fstest.MapFile{Data: []byte(`CREATE TABLE half (a TEXT) STRICT; CREATE TABLE next (a TEXT) STRICT;`)}
 	if err := migrate(t.Context(), path, ledger.ReadMigrations(files)); err == nil {
 		t.Error("a broken migration passed")
 	}
@@ -172,8 +174,8 @@ func TestMigrate(t *testing.T) {
 	if err := db.QueryRow(`SELECT (SELECT count(*) FROM sqlite_schema WHERE name IN ('next', 'half')), (SELECT max(number) FROM migrations)`).Scan(&tables, &record); err != nil {
 		t.Fatal(err)
 	}
-	if tables != 1 || record != 2 {
-		t.Errorf("%d tables and record %d, want 1 and 2", tables, record)
+	if tables != 1 || record != 3 {
+		t.Errorf("%d tables and record %d, want 1 and 3", tables, record)
 	}
 }
 
