@@ -186,13 +186,56 @@ func TestCatalogBounds(t *testing.T) {
 			}
 		}
 	}
-	many := fixture()
-	for i := range 30 {
-		many.Payees = append(many.Payees, Payee{fmt.Sprintf("payee_%d", i), "P"})
-	}
 	terms, _ := held(t, "")
-	if c, err := adapter.Catalog(many.sighting(nil), service.Plan{Terms: terms}); err == nil {
-		t.Errorf("%d entries without an error", len(c))
+	for payees, fits := range map[int]bool{30: true, 31: false} { // with 2 accounts, and 4 reads
+		many := fixture()
+		many.Payees = nil
+		for i := range payees {
+			many.Payees = append(many.Payees, Payee{fmt.Sprintf("payee_%d", i), "P"})
+		}
+		if c, err := adapter.Catalog(many.sighting(nil), service.Plan{Terms: terms}); (err == nil) != fits || fits && len(c) != 64 {
+			t.Errorf("%d payees: %d entries, %v", payees, len(c), err)
+		}
+	}
+	// A total that is no amount cannot be prepared.
+	dear := fixture()
+	dear.Tariff.FeeCents = money.Max
+	if c := catalogOf(t, dear); len(c) != 4 {
+		t.Errorf("%d entries, want the 4 reads", len(c))
+	}
+}
+
+// What cannot be read is an error everywhere, and no state.
+func TestUnreadable(t *testing.T) {
+	bad := []byte(`{"accounts":[{"balanceCents":-1}]}`)
+	terms, _ := held(t, "")
+	seen := fixture().sighting(nil)
+	for _, state := range [][]byte{bad, []byte("{}}"), nil} {
+		broken := seen
+		broken.State = state
+		if c, err := adapter.Catalog(broken, service.Plan{Terms: terms}); err == nil {
+			t.Errorf("%s: catalog %v", state, c)
+		}
+		if s, err := adapter.SeeLocal(state, nil); err == nil {
+			t.Errorf("%s: sighting %v", state, s)
+		}
+		if h, err := adapter.Holds(broken, submission(func(*submitArgs) {})); err == nil {
+			t.Errorf("%s: holds %v", state, h)
+		}
+		if e, err := adapter.Execute(state, service.Promise{Operation: opPayees, Args: []byte("{}")}, ids()); err == nil {
+			t.Errorf("%s: effect %v", state, e)
+		}
+		if s, err := adapter.PriceChange(state); err == nil {
+			t.Errorf("%s became %s", state, s)
+		}
+	}
+	for _, terms := range []string{`{}}`, `{"amountCents":5000}`, `{"symbol":"SYNA"}`, ""} {
+		if c, err := adapter.Catalog(seen, service.Plan{Terms: []byte(terms)}); err == nil {
+			t.Errorf("terms %s: catalog %v", terms, c)
+		}
+	}
+	if h, err := adapter.Holds(seen, service.Promise{Args: []byte("[]"), Postconditions: []string{"transfer.prepared"}}); err == nil {
+		t.Errorf("arguments of another form: %v", h)
 	}
 }
 
@@ -346,6 +389,25 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// The smallest transfer and one of everything are made.
+func TestSmallestAndLargest(t *testing.T) {
+	for amount, left := range map[money.Cents]money.Cents{1: 249999, 250000: 0} {
+		create := ids()
+		effect, err := adapter.Execute(adapter.NewLocal(), service.Promise{Operation: opPrepare, Args: canon.MustMarshal(Order{"acct_checking", "payee_utility", amount, "USD", memo})}, create)
+		must(t, err)
+		var s State
+		must(t, canon.Unmarshal(effect.State, &s))
+		if effect.Refused != "" {
+			t.Fatalf("%s: %s", amount, effect.Refused)
+		}
+		effect, err = adapter.Execute(effect.State, service.Promise{Operation: opSubmit, Args: canon.MustMarshal(s.Quote.submission())}, create)
+		must(t, err)
+		if must(t, canon.Unmarshal(effect.State, &s)); s.Accounts[0].BalanceCents != left {
+			t.Errorf("%s: %s left, want %s", amount, s.Accounts[0].BalanceCents, left)
+		}
+	}
+}
+
 // Postconditions hold against what was seen, not against what was promised.
 func TestHolds(t *testing.T) {
 	after := done(t)
@@ -412,10 +474,8 @@ func TestPriceChange(t *testing.T) {
 	}
 	s := fixture()
 	s.Tariff.FeeCents = money.Max
-	for _, bad := range [][]byte{canon.MustMarshal(s), []byte("{}}")} {
-		if state, err := adapter.PriceChange(bad); err == nil {
-			t.Errorf("%s became %s", bad, state)
-		}
+	if state, err := adapter.PriceChange(canon.MustMarshal(s)); err == nil {
+		t.Errorf("the largest fee became %s", state)
 	}
 }
 

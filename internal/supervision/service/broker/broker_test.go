@@ -66,10 +66,10 @@ func TestTerms(t *testing.T) {
 		"as it is": {"side", `"sell"`, ""}, "buy": {"side", `"buy"`, ""}, "short": {"side", `"short"`, "terms.side"}, "no side": {"side", `""`, "terms.side"},
 		"unknown symbol": {"symbol", `"ELSEWHERE"`, "terms.symbol"}, "wrong case of a symbol": {"symbol", `"synb"`, "terms.symbol"}, "null": {"symbol", "null", "terms.symbol"},
 		"none": {"quantity", "0", "terms.quantity"}, "negative": {"quantity", "-1", "terms.quantity"}, "text": {"quantity", `"4"`, "terms.quantity"},
-		"most": {"quantity", "10000", ""}, "too many": {"quantity", "10001", "terms.quantity"}, "far too many": {"quantity", "9007199254740991", "terms.quantity"},
+		"least": {"quantity", "1", ""}, "most": {"quantity", "10000", ""}, "too many": {"quantity", "10001", "terms.quantity"}, "far too many": {"quantity", "9007199254740991", "terms.quantity"},
 		"market order": {"orderType", `"market"`, "terms.orderType"}, "until cancelled": {"timeInForce", `"gtc"`, "terms.timeInForce"},
 		"no limit": {"limitPriceCents", `"0"`, "terms.limitPriceCents"}, "a number": {"limitPriceCents", "2500", "terms.limitPriceCents"},
-		"a leading zero": {"limitPriceCents", `"02500"`, "terms.limitPriceCents"}, "largest": {"limitPriceCents", `"249999999999"`, ""},
+		"a leading zero": {"limitPriceCents", `"02500"`, "terms.limitPriceCents"}, "largest": {"limitPriceCents", `"249999999999"`, ""}, "smallest": {"limitPriceCents", `"1"`, ""},
 		"times the quantity no amount": {"limitPriceCents", `"250000000000"`, "terms.limitPriceCents"},
 		"unknown member":               {"memo", `"x"`, "terms.memo"}, "missing": {"timeInForce", "", "terms"}, "wrong case": {"Symbol", `"SYNB"`, "terms.Symbol"},
 	} {
@@ -196,6 +196,39 @@ func TestCatalogBounds(t *testing.T) {
 	}
 }
 
+// What cannot be read is an error everywhere, and no state.
+func TestUnreadable(t *testing.T) {
+	plan, base := service.Plan{Terms: canon.MustMarshal(terms(asIs))}, prepared(asIs)
+	seen := base.sighting(nil)
+	for _, state := range [][]byte{[]byte(`{"account":{"cashCents":-1}}`), []byte("{}}"), nil} {
+		broken := seen
+		broken.State = state
+		if c, err := adapter.Catalog(broken, plan); err == nil {
+			t.Errorf("%s: catalog %v", state, c)
+		}
+		if s, err := adapter.SeeLocal(state, nil); err == nil {
+			t.Errorf("%s: sighting %v", state, s)
+		}
+		if h, err := adapter.Holds(broken, submission(base, exactly)); err == nil {
+			t.Errorf("%s: holds %v", state, h)
+		}
+		if e, err := adapter.Execute(state, service.Promise{Operation: opAccount, Args: []byte("{}")}, ids()); err == nil {
+			t.Errorf("%s: effect %v", state, e)
+		}
+		if s, err := adapter.PriceChange(state); err == nil {
+			t.Errorf("%s became %s", state, s)
+		}
+	}
+	for _, terms := range []string{`{}}`, `{"quantity":"2"}`, `{"payeeRef":"payee_utility"}`, ""} {
+		if c, err := adapter.Catalog(seen, service.Plan{Terms: []byte(terms)}); err == nil {
+			t.Errorf("terms %s: catalog %v", terms, c)
+		}
+	}
+	if h, err := adapter.Holds(seen, service.Promise{Args: []byte("[]"), Postconditions: []string{"order.prepared"}}); err == nil {
+		t.Errorf("arguments of another form: %v", h)
+	}
+}
+
 // Facts hold every order against the terms, so that only theirs is admitted: one unit,
 // one cent, the look-alike and the other side are not. The amount is quantity times
 // limit price (G-08).
@@ -304,6 +337,7 @@ func TestOrders(t *testing.T) {
 		"buy at the quote":     {asIs, "filled", 90000, 12},
 		"buy above the quote":  {func(t *Terms) { t.LimitPriceCents = 5001 }, "filled", 89998, 12},
 		"buy below the quote":  {func(t *Terms) { t.LimitPriceCents = 4999 }, "open", 90002, 10},
+		"buy most units":       {func(t *Terms) { t.Quantity, t.LimitPriceCents = 10000, 1 }, "open", 90000, 10}, // at the smallest limit, too,
 		"buy with everything":  {func(t *Terms) { t.Quantity = 20 }, "filled", 0, 30},
 		"sell at the quote":    {func(t *Terms) { t.Side = "sell" }, "filled", 110000, 8},
 		"sell below the quote": {func(t *Terms) { t.Side, t.LimitPriceCents = "sell", 4999 }, "filled", 109998, 8},
@@ -387,10 +421,12 @@ func TestPriceChange(t *testing.T) {
 	base := prepared(asIs)
 	after, err := adapter.PriceChange(canon.MustMarshal(base))
 	must(t, err)
+	old, err := adapter.SeeLocal(canon.MustMarshal(base), nil)
+	must(t, err)
 	seen, err := adapter.SeeLocal(after, nil)
 	must(t, err)
-	if base.offer() == nil || seen.Offer != nil {
-		t.Errorf("the offer afterwards is %+v", seen.Offer)
+	if old.Offer == nil || seen.Offer != nil || string(seen.State) != string(after) {
+		t.Errorf("the offer before is %+v and after %+v", old.Offer, seen.Offer)
 	}
 	if effect, err := adapter.Execute(after, submission(base, exactly), ids()); err != nil || effect.Refused == "" {
 		t.Errorf("the old quotes: %+v, %v", effect, err)
@@ -409,10 +445,8 @@ func TestPriceChange(t *testing.T) {
 	}
 	high := fixture()
 	high.Quotes[1].PriceCents = money.Max
-	for _, bad := range [][]byte{canon.MustMarshal(high), []byte("{}}")} {
-		if state, err := adapter.PriceChange(bad); err == nil {
-			t.Errorf("%s became %s", bad, state)
-		}
+	if state, err := adapter.PriceChange(canon.MustMarshal(high)); err == nil {
+		t.Errorf("the largest quote became %s", state)
 	}
 }
 
@@ -462,5 +496,17 @@ func TestAnyOrderOfOperations(t *testing.T) {
 	}
 	if submits < 50 {
 		t.Errorf("only %d orders were placed", submits)
+	}
+}
+
+// The smallest order that there can be is prepared.
+func TestSmallestOrder(t *testing.T) {
+	s := prepared(func(t *Terms) { t.Quantity, t.LimitPriceCents = 1, 1 })
+	effect, err := adapter.Execute(adapter.NewLocal(), service.Promise{Operation: opPrepare, Args: canon.MustMarshal(s.Draft.Terms)}, ids())
+	must(t, err)
+	var after State
+	must(t, canon.Unmarshal(effect.State, &after))
+	if effect.Refused != "" || after.Draft == nil || after.Draft.AmountCents != 1 {
+		t.Errorf("%+v", effect)
 	}
 }
