@@ -499,14 +499,19 @@ func TestAnyOrderOfOperations(t *testing.T) {
 	}
 }
 
-// The smallest order that there can be is prepared.
-func TestSmallestOrder(t *testing.T) {
-	s := prepared(func(t *Terms) { t.Quantity, t.LimitPriceCents = 1, 1 })
-	effect, err := adapter.Execute(adapter.NewLocal(), service.Promise{Operation: opPrepare, Args: canon.MustMarshal(s.Draft.Terms)}, ids())
-	must(t, err)
-	var after State
-	must(t, canon.Unmarshal(effect.State, &after))
-	if effect.Refused != "" || after.Draft == nil || after.Draft.AmountCents != 1 {
-		t.Errorf("%+v", effect)
+// The smallest order that there can be and one of most units are prepared.
+func TestSmallestAndLargest(t *testing.T) {
+	for quantity, amount := range map[int64]money.Cents{1: 1, 10000: 10000} {
+		of := terms(func(t *Terms) { t.Quantity, t.LimitPriceCents = quantity, 1 })
+		if _, denial := adapter.Terms(canon.MustMarshal(of), "local"); denial != nil {
+			t.Errorf("%d units at one cent: %v", quantity, denial)
+		}
+		effect, err := adapter.Execute(adapter.NewLocal(), service.Promise{Operation: opPrepare, Args: canon.MustMarshal(of)}, ids())
+		must(t, err)
+		var after State
+		must(t, canon.Unmarshal(effect.State, &after))
+		if effect.Refused != "" || after.Draft == nil || after.Draft.AmountCents != amount {
+			t.Errorf("%d units at one cent: %+v", quantity, effect)
+		}
 	}
 }
