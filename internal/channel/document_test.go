@@ -31,6 +31,7 @@ var contracted = []string{
 	"GET /api/v1/owner/runs/{id}/events", "GET /api/v1/owner/public-key", "GET /api/v1/owner/specification",
 	"POST /api/v1/owner/runs/{id}/step", "POST /api/v1/owner/runs/{id}/play",
 	"POST /api/v1/owner/runs/{id}/approve", "POST /api/v1/owner/runs/{id}/clarify", "POST /api/v1/owner/runs/{id}/retry", "POST /api/v1/owner/runs/{id}/simulate",
+	"POST /api/v1/owner/runs/{id}/probe", "POST /api/v1/owner/runs/{id}/reconcile",
 	"GET /api/v1/capabilities", "GET /api/v1/observation", "POST /api/v1/turns", "GET /api/v1/decision", "POST /api/v1/operation",
 }
 

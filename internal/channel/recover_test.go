@@ -57,6 +57,25 @@ func (h *house) misreported() *consumer {
 	return c
 }
 
+// lost is a local run whose receipt got lost.
+func (h *house) lost() *consumer {
+	h.t.Helper()
+	c := h.in(nil)
+	for _, id := range purchase[:2] {
+		c.cycle(id)
+	}
+	c.act("simulate", map[string]any{"event": "drop_receipt"}).is(h.t, "simulate", 200, "")
+	c.operate(permitOf(c.ask("POST", "/turns", c.report(purchase[2])))).is(h.t, "operate", 502, "DISPATCH_UNCONFIRMED")
+	return c
+}
+
+// doubt names the newest execution of the run.
+func (c *consumer) doubt() map[string]any {
+	c.t.Helper()
+	list := c.view(c.run)["executions"].([]any)
+	return map[string]any{"executionId": list[len(list)-1].(map[string]any)["executionId"]}
+}
+
 type recovery struct {
 	name   string
 	body   any
@@ -69,11 +88,16 @@ func (h *house) recoveries() map[string]recovery {
 	exact, approval := h.prepared()
 	clarified, retried := h.misreported(), h.in(nil)
 	words, event := map[string]any{"clarification": "The keyboard is meant for the home office."}, map[string]any{"event": "provider_timeout"}
+	lost := h.lost()
+	asked, stated := lost.doubt(), lost.doubt()
+	stated["finding"], stated["note"] = "not_applied", "The shop's own list of orders does not have it."
 	return map[string]recovery{
-		"approve-run":  {"prepared-checkout", approval, exact.act("approve", approval)},
-		"clarify-run":  {"arguments-differed", words, clarified.act("clarify", words)},
-		"simulate-run": {"provider-timeout", event, retried.act("simulate", event)},
-		"retry-run":    {"after-a-timeout", map[string]any{}, retried.act("retry", map[string]any{})},
+		"probe-run":     {"cannot-be-closed", asked, lost.act("probe", asked)},
+		"reconcile-run": {"not-applied", stated, lost.act("reconcile", stated)},
+		"approve-run":   {"prepared-checkout", approval, exact.act("approve", approval)},
+		"clarify-run":   {"arguments-differed", words, clarified.act("clarify", words)},
+		"simulate-run":  {"provider-timeout", event, retried.act("simulate", event)},
+		"retry-run":     {"after-a-timeout", map[string]any{}, retried.act("retry", map[string]any{})},
 	}
 }
 

@@ -182,7 +182,7 @@ type operated struct {
 	Replayed string `header:"Idempotency-Replayed" doc:"true when this is the stored result of an earlier request."`
 	Body     struct {
 		ExecutionID   string                      `json:"executionId"`
-		State         string                      `json:"state" enum:"receipted,verified,mismatch,not_applied"`
+		State         string                      `json:"state" enum:"receipted,verified,mismatch,not_applied,reconciled" doc:"reconciled: all that is known is what the owner stated; there is no receipt."`
 		Receipt       wire.Nullable[wire.Receipt] `json:"receipt"`
 		ObservationID *string                     `json:"observationId" nullable:"true" doc:"The observation that verified it."`
 	}

@@ -52,6 +52,7 @@ func Register(api *edge.API, c Config) {
 		authority.NotFound, authority.RunNotReady), o.revoke)
 	o.registerRecovery(api)
 	o.registerSteps(api)
+	o.registerReconciliation(api)
 	edge.Register(api, operation("issue-session", http.MethodPost, "/runs/{id}/session", "Issue the run's token",
 		"Extension. Issues the restricted token for the run's agent and ends the former one. It is shown once and lives no longer than the grant.",
 		authority.NotFound, authority.RunNotReady), o.session)

@@ -66,7 +66,7 @@ func NewDecision(d *records.Decision) *Decision {
 type Receipt struct {
 	ReceiptID   string  `json:"receiptId" doc:"Id of the execution.receipt event."`
 	Kind        string  `json:"kind" enum:"hosted,local,read"`
-	Result      string  `json:"result" enum:"applied,refused"`
+	Result      string  `json:"result" enum:"applied,refused,closed" doc:"closed: a look-up came first, and nothing can come of the request any more."`
 	Status      int64   `json:"status" doc:"HTTP status of the store, 0 for a local service."`
 	BodySHA256  string  `json:"bodySha256"`
 	AmountCents string  `json:"amountCents"`

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"countersign/internal/authority"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/state"
@@ -23,12 +25,32 @@ func (d *Deciding) InDoubt(executionID string) (*run.Execution, *authority.Denia
 	switch {
 	case x == nil:
 		return nil, unknownExecution()
-	case x.State == run.ExecutionDispatched:
+	case isUnderWay(x):
 		return nil, underWay()
-	case x.State != run.ExecutionUnconfirmed && x.State != run.ExecutionReconciled:
+	case !inDoubt(x):
 		return nil, notEligible("The outcome of the execution is known: " + x.State + ".")
 	}
 	return x, nil
+}
+
+func inDoubt(x *run.Execution) bool {
+	return x.State == run.ExecutionUnconfirmed || x.State == run.ExecutionReconciled
+}
+
+// isUnderWay reports whether the attempt still has its lease: it is claimed, or its
+// request is out.
+func isUnderWay(x *run.Execution) bool {
+	return x.State == run.ExecutionDispatched || x.DispatchedAt == 0
+}
+
+// askable reports whether there is anything to probe.
+func askable(s *run.State) bool {
+	return s.Execution != nil && inDoubt(s.Execution) || slices.ContainsFunc(s.Stated, func(x run.Execution) bool { return inDoubt(&x) })
+}
+
+// statable reports whether an owner can state anything about the newest execution.
+func statable(s *run.State) bool {
+	return s.Execution != nil && (s.Execution.State == run.ExecutionUnconfirmed || s.Execution.State == run.ExecutionMismatch)
 }
 
 func unknownExecution() *authority.Denial {
@@ -97,7 +119,7 @@ func (d *Deciding) CanReconcile(r Statement) (asks *run.Execution, denial *autho
 	switch {
 	case x == nil:
 		return nil, unknownExecution()
-	case x.State == run.ExecutionDispatched:
+	case isUnderWay(x):
 		return nil, underWay()
 	case d.stated(x, r):
 		return nil, nil

@@ -168,12 +168,14 @@ func ineligible(s *run.State) string {
 
 // Names of what an owner can do to a run; they are the last segment of its route.
 const (
-	RouteApprove  = "approve"
-	RouteClarify  = "clarify"
-	RouteRetry    = "retry"
-	RouteRevoke   = "revoke"
-	RouteStep     = "step"
-	RouteSimulate = "simulate"
+	RouteApprove   = "approve"
+	RouteClarify   = "clarify"
+	RouteRetry     = "retry"
+	RouteRevoke    = "revoke"
+	RouteStep      = "step"
+	RouteSimulate  = "simulate"
+	RouteProbe     = "probe"
+	RouteReconcile = "reconcile"
 )
 
 // Eligible names what an owner could do to the run at that time, for people who look
@@ -190,6 +192,8 @@ func Eligible(s *run.State, now evidence.Time) []string {
 	add(s.Recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration) == "", RouteRetry)
 	add(s.Status == run.StatusReady && s.Permit == nil && !s.Unresolved(), RouteStep)
 	add(simulable(s) == nil, RouteSimulate)
+	add(askable(s), RouteProbe)
+	add(statable(s), RouteReconcile)
 	add(!s.Terminal(), RouteRevoke)
 	return out
 }

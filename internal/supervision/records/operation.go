@@ -36,17 +36,18 @@ func (r *Reader) Outcome(ctx context.Context, executionID, runID string, from in
 	out := &Operation{ExecutionID: executionID, State: run.ExecutionDispatched}
 	var voided string
 	for _, e := range stored {
-		if err := out.fold(e, &voided); err != nil {
+		if _, err := out.fold(e, &voided); err != nil {
 			return nil, err
 		}
 	}
 	if out.State == run.ExecutionDispatched || out.State == run.ExecutionReceipted {
 		err := r.each(ctx, runID, from-1, func(e evidence.Event) (bool, error) {
-			if err := out.fold(e, &voided); err != nil {
+			if _, err := out.fold(e, &voided); err != nil {
 				return false, err
 			}
-			// The next execution is dispatched only when this one is over.
-			return e.Type != "execution.dispatched" || e.Sequence == from, nil
+			// The next execution is dispatched only when this one is over, unless all that
+			// is known of it is a statement.
+			return e.Type != "execution.dispatched" || e.Sequence == from || out.State == run.ExecutionReconciled, nil
 		})
 		if err != nil {
 			return nil, err
@@ -70,37 +71,42 @@ func (r *Reader) Outcome(ctx context.Context, executionID, runID string, from in
 	return out, nil
 }
 
-// fold takes one event of the chain in. Events of other executions are passed
-// over.
-func (o *Operation) fold(e evidence.Event, voided *string) error {
+// fold takes one event of the chain in, and reports whether it is about another
+// execution; then it is passed over.
+func (o *Operation) fold(e evidence.Event, voided *string) (other bool, err error) {
 	state, ok := executionStates[e.Type]
 	if !ok && e.Type != "hosted.receipt" {
-		return nil
+		return false, nil
 	}
 	var data struct {
 		ExecutionID   string  `json:"executionId"`
 		ObservationID *string `json:"observationId"`
 		ReasonCode    string  `json:"reasonCode"`
 		Receipt       *string `json:"receipt"`
+		Finding       string  `json:"finding"`
 	}
 	if err := canon.Decode(e.Data, &data); err != nil {
-		return fmt.Errorf("records: event %s: %w", e.ID, err)
+		return false, fmt.Errorf("records: event %s: %w", e.ID, err)
 	}
 	if data.ExecutionID != o.ExecutionID {
-		return nil
-	}
-	if o.Receipt == nil {
-		o.Receipt = &Receipt{}
+		return true, nil
 	}
 	switch e.Type {
 	case "hosted.receipt":
-		o.Receipt.JWS = data.Receipt
-		return nil
+		o.Receipt = &Receipt{JWS: data.Receipt}
+		return false, nil
 	case "execution.receipt":
+		if o.Receipt == nil {
+			o.Receipt = &Receipt{}
+		}
 		if err := json.Unmarshal(e.Data, &o.Receipt.Receipt); err != nil {
-			return fmt.Errorf("records: event %s: %w", e.ID, err)
+			return false, fmt.Errorf("records: event %s: %w", e.ID, err)
 		}
 		o.Receipt.EventID = e.ID
+	case "execution.reconciled":
+		if data.Finding == run.FindingUnknown || o.State != run.ExecutionUnconfirmed { // it changes nothing
+			return false, nil
+		}
 	case "execution.voided":
 		*voided = data.ReasonCode
 	}
@@ -108,7 +114,7 @@ func (o *Operation) fold(e evidence.Event, voided *string) error {
 	if data.ObservationID != nil {
 		o.ObservationID = data.ObservationID
 	}
-	return nil
+	return false, nil
 }
 
 var executionStates = map[string]string{
@@ -118,4 +124,5 @@ var executionStates = map[string]string{
 	"execution.not_applied": run.ExecutionNotApplied,
 	"execution.unconfirmed": run.ExecutionUnconfirmed,
 	"execution.voided":      run.ExecutionVoided,
+	"execution.reconciled":  run.ExecutionReconciled,
 }

@@ -147,9 +147,11 @@ func (v *View) fold(e evidence.Event) error {
 			Operation: Operation{ExecutionID: d.ExecutionID, State: run.ExecutionDispatched},
 		})
 	}
-	if n := len(v.Executions); n > 0 {
-		var voided string
-		return v.Executions[n-1].fold(e, &voided)
+	var voided string
+	for i := len(v.Executions) - 1; i >= 0; i-- { // most are about the newest
+		if other, err := v.Executions[i].fold(e, &voided); !other || err != nil {
+			return err
+		}
 	}
 	return nil
 }
