@@ -27,6 +27,7 @@ type commands struct {
 	Run     asowner.Run    `cmd:"" help:"Create, hand out, list, show, export and revoke runs."`
 	Agent   agentCommand   `cmd:"" help:"Run the scripted example agent."`
 	Verify  verifyCommand  `cmd:"" help:"Verify exported evidence."`
+	Key     keyCommand     `cmd:"" help:"List and replace the keys of a folder."`
 	Migrate migrateCommand `cmd:"" help:"Apply pending migrations to a ledger."`
 	Openapi openapiCommand `cmd:"" help:"Print the OpenAPI document."`
 	Version versionCommand `cmd:"" help:"Print the version."`

@@ -77,7 +77,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if c.Database != "" {
 		// Opening would take a database that nobody has initialized for ours.
 		r, err := inspect(ctx, c.Dir, c.Database)
-		if err == nil && len(r.fingerprints) == 0 {
+		if err == nil && len(r.Keys) == 0 {
 			err = ErrNoLedger
 		}
 		if err != nil {
@@ -88,7 +88,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 		return nil, err
 	}
 	if err := a.ledger.CheckInstallation(ctx, a.keys.Fingerprints()); err != nil && !c.anyKeys {
-		return nil, fmt.Errorf("%w; give --dir the folder that the ledger was made with", err)
+		return nil, a.otherKeys(ctx, err)
 	}
 	a.status = status(a.engine, c.Store != nil)
 	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {

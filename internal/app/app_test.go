@@ -24,7 +24,12 @@ import (
 	"countersign/internal/supervision/gateway"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if task := os.Getenv(rotateVariable); task != "" {
+		os.Exit(rotateChild(task))
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // unmigrated gives a PostgreSQL database without a ledger.
 func unmigrated(t *testing.T) string {

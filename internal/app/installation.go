@@ -2,18 +2,13 @@ package app
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"net/url"
 	"os"
-	"path/filepath"
-
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"countersign/internal/keys"
+	"countersign/internal/ledger"
 	"countersign/internal/ledger/postgres"
 	"countersign/internal/ledger/sqlite"
 )
@@ -24,73 +19,21 @@ var (
 	ErrNoLedger = errors.New("app: the database holds no ledger")
 	// ErrForeign is about a ledger that was made with other keys.
 	ErrForeign = errors.New("app: the ledger belongs to another installation")
+	// ErrFormerKeys is about a folder that a rotation has left behind: the ledger knows
+	// a newer key.
+	ErrFormerKeys = errors.New("app: the folder's keys are older than the ledger's")
 )
 
-// record is what a database says of itself, read before anything is written to it.
-type record struct {
-	migrations   []string          // that were applied, by name, in order
-	fingerprints map[string]string // of the keys that it belongs to, by name
-}
-
-// inspect reads the record of the PostgreSQL database at address, or of the SQLite
-// file of the folder dir when address is "". A database without a ledger has an
-// empty record.
-func inspect(ctx context.Context, dir, address string) (r record, err error) {
-	driver, tables := "pgx", `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()`
-	if address == "" {
-		if err := present(dir); err != nil {
-			return r, err
-		}
-		path, err := filepath.Abs(databaseFile(dir))
-		if err != nil {
-			return r, err
-		}
-		file := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"mode": {"rw"}, "_busy_timeout": {"5000"}}.Encode()}
-		driver, tables, address = "sqlite", `SELECT name FROM sqlite_schema WHERE type = 'table'`, file.String()
+// inspect reads what the PostgreSQL database at address says of its installation, or
+// the SQLite file of the folder dir when address is "".
+func inspect(ctx context.Context, dir, address string) (ledger.Installation, error) {
+	if address != "" {
+		return postgres.Inspect(ctx, address)
 	}
-	db, err := sql.Open(driver, address)
-	if err != nil {
-		return r, fmt.Errorf("app: %w", err)
+	if err := present(dir); err != nil {
+		return ledger.Installation{}, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
-	there := map[string]bool{}
-	if err := each(ctx, db, tables, 1, func(row []string) { there[row[0]] = true }); err != nil {
-		return r, err
-	}
-	if there["migrations"] {
-		if err := each(ctx, db, `SELECT name FROM migrations ORDER BY number`, 1, func(row []string) { r.migrations = append(r.migrations, row[0]) }); err != nil {
-			return r, err
-		}
-	}
-	if there["fingerprints"] {
-		r.fingerprints = map[string]string{}
-		err = each(ctx, db, `SELECT name, fingerprint FROM fingerprints`, 2, func(row []string) { r.fingerprints[row[0]] = row[1] })
-	}
-	return r, err
-}
-
-// each hands over the rows of a query whose columns are texts.
-func each(ctx context.Context, db *sql.DB, query string, columns int, take func(row []string)) (err error) {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return fmt.Errorf("app: reading the database: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	row, into := make([]string, columns), make([]any, columns)
-	for i := range row {
-		into[i] = &row[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return fmt.Errorf("app: reading the database: %w", err)
-		}
-		take(row)
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("app: reading the database: %w", err)
-	}
-	return nil
+	return sqlite.Inspect(ctx, databaseFile(dir))
 }
 
 // present returns nil when the folder holds a SQLite ledger.
@@ -102,16 +45,44 @@ func present(dir string) error {
 	return err
 }
 
-// belongs returns nil when the ledger was made with these keys. A SQLite file in
-// the folder of its keys may be one that its Init had no time to bind.
-func (r record) belongs(k *keys.Keys, url string) error {
-	switch {
-	case len(r.fingerprints) == 0 && url != "":
-		return ErrNoLedger
-	case len(r.fingerprints) > 0 && !maps.Equal(r.fingerprints, k.Fingerprints()):
-		return ErrForeign
+// belongs returns nil when the ledger i was made with these keys, or knows them as the
+// ones in use. A SQLite file in the folder of its keys may be one that its Init had no
+// time to bind.
+func belongs(i ledger.Installation, k *keys.Keys, dir, url string) error {
+	if len(i.Keys) == 0 {
+		if url != "" {
+			return ErrNoLedger
+		}
+		return nil
 	}
-	return nil
+	former, known := i.Knows(k.Fingerprints())
+	switch {
+	case !known:
+		return ErrForeign
+	case len(former) == 0:
+		return nil
+	}
+	return leftBehind(dir, former[0])
+}
+
+// leftBehind is the error of a folder with a key that the ledger has a newer one of.
+func leftBehind(dir, name string) error {
+	if keys.Interrupted(dir, name) {
+		return &keys.InterruptedError{Name: name}
+	}
+	return fmt.Errorf("%w: the %s key was replaced", ErrFormerKeys, name)
+}
+
+// otherKeys says why the ledger refused the folder's keys.
+func (a *App) otherKeys(ctx context.Context, refusal error) error {
+	i, err := inspect(ctx, a.config.Dir, a.config.Database)
+	if err == nil {
+		err = belongs(i, a.keys, a.config.Dir, a.config.Database)
+	}
+	if _, interrupted := errors.AsType[*keys.InterruptedError](err); interrupted || errors.Is(err, ErrFormerKeys) {
+		return err
+	}
+	return fmt.Errorf("%w; give --dir the folder that the ledger was made with", refusal)
 }
 
 // Migrate applies pending migrations to the ledger of the folder dir, or to the
@@ -125,7 +96,7 @@ func Migrate(ctx context.Context, dir, url string) (applied []string, err error)
 	}
 	before, err := inspect(ctx, dir, url)
 	if err == nil {
-		err = before.belongs(k, url)
+		err = belongs(before, k, dir, url)
 	}
 	if err != nil {
 		return nil, err
@@ -137,8 +108,8 @@ func Migrate(ctx context.Context, dir, url string) (applied []string, err error)
 	}
 	// Some may be in place when a later one failed.
 	after, errAfter := inspect(ctx, dir, url)
-	if len(after.migrations) > len(before.migrations) {
-		applied = after.migrations[len(before.migrations):]
+	if len(after.Migrations) > len(before.Migrations) {
+		applied = after.Migrations[len(before.Migrations):]
 	}
 	return applied, errors.Join(err, errAfter)
 }

@@ -67,7 +67,7 @@ func prepare(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	if len(r.fingerprints) > 0 {
+	if len(r.Keys) > 0 {
 		return ErrForeign
 	}
 	return postgres.Migrate(ctx, url)
@@ -85,7 +85,7 @@ func bind(ctx context.Context, dir, url string) error {
 		return err
 	}
 	if err := errors.Join(l.CheckInstallation(ctx, k.Fingerprints()), l.Close()); err != nil {
-		if r, again := inspect(ctx, dir, url); again == nil && errors.Is(r.belongs(k, url), ErrForeign) {
+		if r, again := inspect(ctx, dir, url); again == nil && errors.Is(belongs(r, k, dir, url), ErrForeign) {
 			return ErrForeign
 		}
 		return err

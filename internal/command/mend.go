@@ -31,12 +31,19 @@ func Mend(err error, dir string, d Database) error {
 		return advise("is its name mistyped? A new installation is made by `countersign init --dir NEW%s`", d.Flag())
 	case errors.Is(err, app.ErrForeign):
 		return advise("give --dir the folder that it was made with, or --database another database")
+	case errors.Is(err, app.ErrFormerKeys):
+		return advise("copy the folder anew from where `countersign key rotate` ran")
+	case errors.Is(err, ledger.ErrServed):
+		return advise("stop every server of this database")
 	case errors.Is(err, ledger.ErrPending):
 		return advise("that is `countersign migrate --dir %s%s`", dir, d.Flag())
 	case errors.Is(err, sqlite.ErrLocked), errors.Is(err, store.ErrInUse):
 		return advise("stop that process, or give another --dir")
 	case errors.Is(err, syscall.EADDRINUSE):
 		return advise("stop the process that listens there, or give another address")
+	}
+	if e, ok := errors.AsType[*keys.InterruptedError](err); ok {
+		return fmt.Errorf("a rotation of the %s key was interrupted; finish it: `countersign key rotate %s --dir %s%s`", e.Name, e.Name, dir, d.Flag())
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return advise("start PostgreSQL, or correct --database and its password")

@@ -3,8 +3,8 @@
 //
 // # Folder
 //
-// [Init] creates the folder D, [Load] opens it and [Rotate] replaces the
-// evidence key. Nothing else writes there.
+// [Init] creates the folder D, [Load] opens it and a [Rotation] replaces a signing
+// key. Nothing else writes there.
 //
 //	D/                     0700
 //	  owner.secret         0600  what the owner signs in with

@@ -176,8 +176,13 @@ func survey(dir string) (present, missing []string, err error) {
 // Load opens the folder dir. It refuses a folder that is absent
 // ([ErrNotInitialized]) or incomplete (*[PartialError]), secrets that others can
 // reach (*[PermissionError]), files that are not what their name says, and a
-// *.key that is not the newest key of its *.pub.
-func Load(dir string) (*Keys, error) {
+// *.key that is not the newest key of its *.pub (*[InterruptedError] when a rotation
+// left it so).
+func Load(dir string) (*Keys, error) { return load(dir, "") }
+
+// load opens the folder. The key that is named may be the former one of a rotation
+// that was interrupted.
+func load(dir, rotating string) (*Keys, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotInitialized
 	}
@@ -196,10 +201,10 @@ func Load(dir string) (*Keys, error) {
 		}
 	}
 	k := &Keys{}
-	if k.evidence, k.evidenceList, err = loadSigning(dir, "evidence"); err != nil {
+	if k.evidence, k.evidenceList, err = loadSigning(dir, "evidence", rotating); err != nil {
 		return nil, err
 	}
-	if k.dispatch, k.dispatchList, err = loadSigning(dir, "dispatch"); err != nil {
+	if k.dispatch, k.dispatchList, err = loadSigning(dir, "dispatch", rotating); err != nil {
 		return nil, err
 	}
 	if k.mac, err = readKey(filepath.Join(dir, keysFolder, "mac.key"), "mac"); err != nil {
@@ -225,7 +230,7 @@ func privateFolder(path string) error {
 	return private(f, path)
 }
 
-func loadSigning(dir, name string) (evidence.SigningKey, []Public, error) {
+func loadSigning(dir, name, rotating string) (evidence.SigningKey, []Public, error) {
 	base := filepath.Join(dir, keysFolder, name)
 	seed, err := readKey(base+".key", name)
 	if err != nil {
@@ -236,11 +241,14 @@ func loadSigning(dir, name string) (evidence.SigningKey, []Public, error) {
 		return evidence.SigningKey{}, nil, err
 	}
 	key := evidence.NewSigningKey(ed25519.NewKeyFromSeed(seed))
-	if newest := list[len(list)-1].Key; !newest.Equal(key.Public()) {
-		if _, err := os.Stat(base + ".key" + nextSuffix); err == nil {
-			return evidence.SigningKey{}, nil, fmt.Errorf("keys: a rotation of %s.key was interrupted; run countersign key rotate", base)
-		}
+	_, err = os.Stat(base + ".key" + nextSuffix)
+	switch newest := len(list) - 1; {
+	case list[newest].Key.Equal(key.Public()):
+		return key, slices.Clip(list), nil
+	case newest == 0 || !list[newest-1].Key.Equal(key.Public()) || err != nil:
 		return evidence.SigningKey{}, nil, fmt.Errorf("keys: %s.key is not the newest key of %s.pub", base, base)
+	case name != rotating:
+		return evidence.SigningKey{}, nil, &InterruptedError{name}
 	}
 	return key, slices.Clip(list), nil
 }

@@ -397,10 +397,26 @@ func TestSealedValuesOpenOnlyForTheirSubject(t *testing.T) {
 
 var rotation = time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC)
 
+// rotate takes the steps of a rotation that are left.
+func rotate(dir, name string, last time.Time) (keys.Public, error) {
+	r, err := keys.OpenRotation(dir, name)
+	if err != nil {
+		return keys.Public{}, err
+	}
+	if err := r.Prepare(); err != nil {
+		return keys.Public{}, err
+	}
+	if err := r.Publish(last); err != nil {
+		return keys.Public{}, err
+	}
+	next, _ := r.To()
+	return next, r.Use()
+}
+
 func TestRotateKeepsTheFormerKeyUntilNow(t *testing.T) {
 	dir := initialized(t)
 	before := load(t, dir)
-	next, err := keys.Rotate(dir, rotation)
+	next, err := rotate(dir, "evidence", rotation)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,11 +442,11 @@ func TestRotateKeepsTheFormerKeyUntilNow(t *testing.T) {
 	if string(raw) != want {
 		t.Errorf("evidence.pub is\n%swant\n%s", raw, want)
 	}
-	if _, err := keys.Rotate(dir, rotation.Add(-time.Second)); err == nil {
+	if _, err := rotate(dir, "evidence", rotation.Add(-time.Second)); err == nil {
 		t.Error("rotated to before the former rotation")
 	}
 	load(t, dir)
-	if _, err := keys.Rotate(dir, rotation); err != nil {
+	if _, err := rotate(dir, "evidence", rotation); err != nil {
 		t.Errorf("a second rotation in the same millisecond: %v", err)
 	}
 	if n := len(load(t, dir).EvidenceList()); n != 3 {
@@ -438,46 +454,98 @@ func TestRotateKeepsTheFormerKeyUntilNow(t *testing.T) {
 	}
 }
 
-// TestInterruptedRotation leaves the folder as a crash after each write does.
-func TestInterruptedRotation(t *testing.T) {
-	read := func(path string) []byte {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
+// The dispatch key is rotated by itself, and no other key can be.
+func TestRotateDispatch(t *testing.T) {
+	dir := initialized(t)
+	before := load(t, dir)
+	next, err := rotate(dir, "dispatch", rotation)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, crash := range []string{"next written", "list written"} {
+	after := load(t, dir)
+	if list := after.DispatchList(); len(list) != 2 || !list[0].NotAfter.Equal(rotation.Truncate(time.Millisecond)) || list[1].ID() != next.ID() || after.Dispatch().ID != next.ID() {
+		t.Errorf("list %v", list)
+	}
+	if after.Evidence().ID != before.Evidence().ID || len(after.EvidenceList()) != 1 {
+		t.Error("the evidence key changed")
+	}
+	for _, name := range []string{"mac", "seal", "", "../evidence"} {
+		if _, err := keys.OpenRotation(dir, name); err == nil {
+			t.Errorf("%q can be rotated", name)
+		}
+	}
+}
+
+// A rotation that a crash interrupted after any of its steps goes on with the key it
+// had; from the published list on the folder is not used with the former key.
+func TestInterruptedRotation(t *testing.T) {
+	for steps, crash := range []string{"opened", "prepared", "published"} {
 		t.Run(crash, func(t *testing.T) {
 			dir := initialized(t)
-			key, pub := filepath.Join(dir, "keys/evidence.key"), filepath.Join(dir, "keys/evidence.pub")
-			oldKey, oldPub := read(key), read(pub)
-			if _, err := keys.Rotate(dir, rotation); err != nil {
+			before := load(t, dir)
+			r, err := keys.OpenRotation(dir, "evidence")
+			if err != nil {
 				t.Fatal(err)
 			}
-			newKey, newPub := read(key), read(pub)
-			if err := errors.Join(os.WriteFile(key+".next", newKey, 0o600), os.WriteFile(key, oldKey, 0o600)); err != nil {
-				t.Fatal(err)
-			}
-			if crash == "next written" {
-				if err := os.WriteFile(pub, oldPub, 0o644); err != nil {
-					t.Fatal(err)
+			for i, step := range []func() error{r.Prepare, func() error { return r.Publish(rotation) }} {
+				if i < steps {
+					if err := step(); err != nil {
+						t.Fatal(err)
+					}
 				}
-				load(t, dir) // the old key is still the key
-			} else if _, err := keys.Load(dir); err == nil || !strings.Contains(err.Error(), "key rotate") {
-				t.Fatalf("load says %v", err)
 			}
-			if _, err := keys.Rotate(dir, rotation); err != nil {
+			begun, there := r.To()
+			if there != (steps > 0) || keys.Interrupted(dir, "evidence") != there || keys.Interrupted(dir, "dispatch") {
+				t.Errorf("a next key: %v, interrupted: %v", there, keys.Interrupted(dir, "evidence"))
+			}
+			_, err = keys.Load(dir)
+			if interrupted, ok := errors.AsType[*keys.InterruptedError](err); ok != (crash == "published") || ok && interrupted.Name != "evidence" {
+				t.Errorf("load says %v", err)
+			}
+			// The other key waits until this one is there.
+			if _, err := keys.OpenRotation(dir, "dispatch"); (err == nil) == (crash == "published") {
+				t.Errorf("the other key: %v", err)
+			}
+			again, err := keys.OpenRotation(dir, "evidence")
+			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(read(key), newKey) || !bytes.Equal(read(pub), newPub) {
+			if again.From.ID() != before.Evidence().ID || again.Fingerprints["evidence"] != before.Evidence().ID {
+				t.Errorf("from %s, want %s", again.From.ID(), before.Evidence().ID)
+			}
+			next, err := rotate(dir, "evidence", rotation.Add(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if there && !next.Key.Equal(begun.Key) {
 				t.Error("the rotation was not finished with the key it had begun with")
 			}
-			if len(load(t, dir).EvidenceList()) != 2 {
-				t.Error("not two keys")
+			want := rotation.Add(time.Hour)
+			if crash == "published" {
+				want = rotation
+			}
+			list := load(t, dir).EvidenceList()
+			if len(list) != 2 || !list[0].NotAfter.Equal(want.Truncate(time.Millisecond)) || list[1].ID() != next.ID() || keys.Interrupted(dir, "evidence") {
+				t.Errorf("list %v", list)
 			}
 		})
 	}
+}
+
+// The key is not put in place before the list has it.
+func TestUseBeforePublish(t *testing.T) {
+	dir := initialized(t)
+	r, err := keys.OpenRotation(dir, "evidence")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if r.Use() == nil {
+		t.Error("the next key is in use and not in the list")
+	}
+	load(t, dir)
 }
 
 func TestRotateNeedsTheKeyOfTheList(t *testing.T) {
@@ -486,7 +554,7 @@ func TestRotateNeedsTheKeyOfTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := contents(t, dir)
-	if _, err := keys.Rotate(dir, rotation); err == nil {
+	if _, err := rotate(dir, "evidence", rotation); err == nil {
 		t.Error("rotated away from a key that is not the list's")
 	}
 	if !maps.Equal(before, contents(t, dir)) {
