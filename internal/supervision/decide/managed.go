@@ -55,6 +55,8 @@ func (d *Deciding) CanStep() (stopped bool, _ *authority.Denial) {
 		}
 	case s.Status != run.StatusReady:
 		return false, notReady(s)
+	case s.Unresolved():
+		return false, unresolved()
 	case s.Permit != nil:
 		return false, &authority.Denial{Reason: authority.PermitOutstanding, Detail: "A permit is live; the run goes on when it was used, or stops when it has expired."}
 	}

@@ -109,6 +109,7 @@ func (d *Deciding) Clarify(words string) *authority.Denial {
 	if len(d.s.Clarifications) >= run.MaxClarifications {
 		return notEligible("The run has its ten clarifications already; revoke it and create a new run.")
 	}
+	d.revokePermit(run.CauseOwner)
 	text := d.text(words)
 	goal := run.GoalDigest(d.s.Instruction, d.s.Terms, append(slices.Clone(d.s.Clarifications), text)...)
 	d.emit(&run.Clarified{Clarification: text, GoalDigest: goal, By: "owner"})
@@ -122,6 +123,7 @@ func (d *Deciding) Retry() *authority.Denial {
 	if denial := d.recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration); denial != nil {
 		return denial
 	}
+	d.revokePermit(run.CauseOwner)
 	d.emit(&run.RetryAccepted{By: "owner"})
 	d.emit(&run.Resumed{Cause: run.CauseRetried})
 	return nil

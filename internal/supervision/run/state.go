@@ -197,7 +197,7 @@ func (s *State) Terminal() bool {
 
 // Unresolved reports whether an effect of the run is not known yet.
 func (s *State) Unresolved() bool {
-	return s.Execution != nil && (s.Execution.State == ExecutionDispatched || s.Execution.State == ExecutionUnconfirmed)
+	return s.Execution != nil && (s.Execution.State == executionClaimed || s.Execution.State == ExecutionDispatched || s.Execution.State == ExecutionUnconfirmed)
 }
 
 // Waiting reports whether the run is stopped for an effect that is not confirmed.
