@@ -9,6 +9,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/canon"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 )
 
 // receipts follows the dispatches of a chain and checks what the store signed
@@ -21,6 +22,7 @@ type receipts struct {
 	runID   string
 	intents map[string]dispatch.Permit // by execution: what was recorded before it was sent
 	signed  map[string]signed          // by execution: the receipt that has arrived
+	stated  map[string]bool            // executions of which an owner stated what became of them
 }
 
 // signed is a receipt that verified, and the answer's body as the chain names it.
@@ -33,7 +35,7 @@ type signed struct {
 func newReceipts(given []dispatch.TrustedKey) *receipts {
 	c := &receipts{
 		out: Receipts{Keys: KeysAttested, Findings: []evidence.Finding{}}, keys: given, given: given != nil,
-		intents: map[string]dispatch.Permit{}, signed: map[string]signed{},
+		intents: map[string]dispatch.Permit{}, signed: map[string]signed{}, stated: map[string]bool{},
 	}
 	if c.given {
 		c.out.Keys = KeysGiven
@@ -42,7 +44,7 @@ func newReceipts(given []dispatch.TrustedKey) *receipts {
 }
 
 func (c *receipts) end() Receipts {
-	c.out.OK = c.out.Failures == 0
+	c.out.OK, c.out.Stated = c.out.Failures == 0, len(c.stated)
 	return c.out
 }
 
@@ -65,6 +67,12 @@ func (c *receipts) apply(e evidence.Event) {
 		on(c, e, c.hosted)
 	case "execution.receipt":
 		on(c, e, c.execution)
+	case "execution.probed":
+		on(c, e, c.probed)
+	case "execution.reconciled":
+		on(c, e, c.reconciled)
+	case "execution.contradicted":
+		on(c, e, c.contradicted)
 	}
 }
 
@@ -121,6 +129,32 @@ func (c *receipts) dispatched(_ evidence.Event, d run.Dispatched) {
 func (c *receipts) hosted(e evidence.Event, d run.HostedReceipt) {
 	if r := c.check(e, d.ExecutionID, d.Receipt); r != nil {
 		c.signed[d.ExecutionID] = signed{*r, d.ResponseSHA256, d.ObservedBy}
+		if d.ObservedBy == run.ByLookUp {
+			c.out.LookedUp++
+		}
+	}
+	delete(c.stated, d.ExecutionID)
+}
+
+// probed checks a receipt that decided nothing: it is about another amount than was
+// permitted. One that decides is checked where it is recorded.
+func (c *receipts) probed(e evidence.Event, d run.Probed) {
+	if d.Receipt != nil && d.Answer != state.AnswerReceipt {
+		c.check(e, d.ExecutionID, *d.Receipt)
+	}
+}
+
+func (c *receipts) reconciled(_ evidence.Event, d run.Reconciled) {
+	if _, receipted := c.signed[d.ExecutionID]; !receipted && d.Finding != state.FindingUnknown {
+		c.stated[d.ExecutionID] = true
+	}
+}
+
+// contradicted compares a contradiction with the receipt that it speaks of.
+func (c *receipts) contradicted(e evidence.Event, d run.Contradicted) {
+	c.out.Contradicted++
+	if r, ok := c.signed[d.ExecutionID]; !ok || string(r.Result) != d.ReceiptResult {
+		c.fail(e, "receiptResult is not what the store's receipt says")
 	}
 }
 
@@ -159,7 +193,7 @@ func (c *receipts) execution(e evidence.Event, d run.Receipt) {
 		amount = *r.AmountCents
 	}
 	differs := func(member string) { c.fail(e, member+" is not what the store's receipt says") }
-	if (d.Result == run.ResultApplied) != (r.Result == dispatch.Applied) {
+	if d.Result != string(r.Result) {
 		differs("result")
 	}
 	if d.AmountCents.String() != amount {

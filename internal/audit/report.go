@@ -30,11 +30,14 @@ type Report struct {
 
 // Receipts is what became of the store's receipts.
 type Receipts struct {
-	OK       bool               `json:"ok"`
-	Keys     string             `json:"keys"`    // [KeysAttested] or [KeysGiven]
-	Checked  int                `json:"checked"` // receipts in the chain
-	Failures int                `json:"failures"`
-	Findings []evidence.Finding `json:"findings"` // at most evidence.MaxFindings
+	OK           bool               `json:"ok"`
+	Keys         string             `json:"keys"`         // [KeysAttested] or [KeysGiven]
+	Checked      int                `json:"checked"`      // receipts in the chain
+	LookedUp     int                `json:"lookedUp"`     // of them: found by a probe
+	Contradicted int                `json:"contradicted"` // of them: say otherwise than the owner did
+	Stated       int                `json:"stated"`       // effects that have an owner's word in place of a receipt
+	Failures     int                `json:"failures"`
+	Findings     []evidence.Finding `json:"findings"` // at most evidence.MaxFindings
 }
 
 // Lawfulness is the answer of the replay.
@@ -68,10 +71,13 @@ func (k *keyIDs) name(id string) {
 }
 
 // cannotShow are the sentences that stand beside those of package evidence.
-func cannotShow(keys string) []string {
+func cannotShow(keys string, stated int) []string {
 	sentences := []string{
 		"That a permitted action was a good one: lawful means that the recorded rules were kept, not that they or the people and models behind the decisions were right.",
 		"That the store did what it signed: a receipt is the store's word.",
+	}
+	if stated > 0 {
+		sentences = append(sentences, "What became of an effect that has no receipt: a statement is the owner's word.")
 	}
 	if keys == KeysAttested {
 		sentences = append(sentences, "That the receipts are the store's: their key is the one that the control plane recorded. A key obtained from the store itself (--store-key) shows it.")
@@ -110,6 +116,14 @@ func (r *Report) print(w io.Writer, name string, cannotShow []string) error {
 	receipts := fmt.Sprintf("%d, %s", r.Receipts.Checked, r.Receipts.Keys)
 	if r.Receipts.Checked == 0 {
 		receipts = "none in this chain"
+	}
+	for _, n := range []struct {
+		count int
+		what  string
+	}{{r.Receipts.LookedUp, "found by a probe"}, {r.Receipts.Contradicted, "against what the owner stated"}, {r.Receipts.Stated, "missing, with the owner's statement in its place"}} {
+		if n.count > 0 {
+			receipts += fmt.Sprintf("; %d %s", n.count, n.what)
+		}
 	}
 	p.part("store receipts", r.Receipts.OK, receipts, r.Receipts.Failures, r.Receipts.Findings)
 	var unlawful []evidence.Finding

@@ -48,7 +48,7 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 	}
 	keys.name(integrity.KeyID)
 	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: lawfulness(&machine, integrity.Subject), keys: keys}
-	report.CannotShow = append(report.CannotShow, cannotShow(report.Receipts.Keys)...)
+	report.CannotShow = append(report.CannotShow, cannotShow(report.Receipts.Keys, report.Receipts.Stated)...)
 	report.Verified = report.OK()
 	return report, nil
 }
