@@ -1242,11 +1242,11 @@ func TestDecodeObserved(t *testing.T) {
 
 // TestEventTypes are those of G-15 and L-3 that this machine writes.
 func TestEventTypes(t *testing.T) {
-	want := strings.Fields(`execution.contradicted execution.dispatched execution.mismatch execution.not_applied execution.probed execution.receipt
-		execution.reconciled execution.unconfirmed execution.verified
-		execution.voided grant.created grant.revoked guardian.decided hosted.receipt hosted.session metrics observation.recorded operation.refused
-		permit.claimed permit.consumed permit.expired permit.issued permit.revoked permit.voided policy.checked proposal.prepared proposal.voided
-		run.completed run.created run.failed run.initialized run.paused run.resumed run.revoked run.terminated session.issued turn.proposed`)
+	want := strings.Fields(`approval.granted clarification.added execution.contradicted execution.dispatched execution.mismatch execution.not_applied
+		execution.probed execution.receipt execution.reconciled execution.unconfirmed execution.verified execution.voided grant.created grant.revoked
+		guardian.decided hosted.receipt hosted.session metrics model.called observation.recorded operation.refused permit.claimed permit.consumed
+		permit.expired permit.issued permit.revoked permit.voided policy.checked proposal.prepared proposal.voided retry.accepted run.completed run.created
+		run.failed run.initialized run.paused run.resumed run.revoked run.terminated session.issued simulate.applied turn.outcome turn.proposed turn.rejected`)
 	if got := chain.EventTypes(); !slices.Equal(got, want) {
 		t.Errorf("types %v, want %v", got, want)
 	}

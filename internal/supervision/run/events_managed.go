@@ -37,7 +37,6 @@ func (Called) EventType() string { return "model.called" }
 
 func (e Called) apply(f *fold) {
 	s, out := f.s, f.s.Asked
-	f.status("call-status", StatusReady, StatusRunning)
 	f.must(s.Permit == nil && !s.Unresolved(), "call-unresolved", "no model is called while a permit is live or an effect unresolved")
 	asked, lawful := Asked{AttemptID: e.AttemptID, Who: e.Purpose}, out == nil && s.Status == StatusReady
 	switch t := s.Turn; e.Purpose {
@@ -60,7 +59,8 @@ func (e Called) apply(f *fold) {
 // answered ends the lease of a model call with its answer. Without one out it is the
 // answer of an authored model, or a direct report.
 func (f *fold) answered(who, attemptID string) {
-	if a := f.s.Asked; a != nil && f.must(a.Who == who && a.AttemptID == attemptID, "answer-attempt", "the answer is not that of the call that is out") {
+	if a := f.s.Asked; a != nil {
+		f.must(a.Who == who && a.AttemptID == attemptID, "answer-attempt", "the answer is not that of the call that is out")
 		f.s.Status, f.s.Lease, f.s.Asked = StatusReady, nil, nil
 	}
 }
