@@ -13,8 +13,9 @@ type migrateCommand struct {
 }
 
 func (migrateCommand) Help() string {
-	return `Brings the ledger up to date with this program and prints each migration that it applied. Stop every
-server first and take a backup: migrations only go forward. Nothing pending is no error.
+	return `Brings the ledger up to date with this program and prints each migration that it applied. Take a backup and stop
+every server first: migrations only go forward, and a ledger that is served is left alone, with status 3.
+Nothing pending is no error.
 
 The ledger must be the one that was made with the keys of the folder: a database that holds none, or another
 installation's, is left alone, and the status is 3.

@@ -28,7 +28,8 @@ func MigrationNames() []string { return migrations.Names() }
 
 // Migrate creates the schema in the database at url or brings it up to date,
 // each migration in a transaction of its own. Nothing pending is no error.
-// Several calls at once wait for each other.
+// Several calls at once wait for each other. A ledger that is being served is brought
+// up to date by nobody: [ledger.ErrServed].
 func Migrate(ctx context.Context, url string) error { return migrate(ctx, url, migrations) }
 
 func migrate(ctx context.Context, url string, known ledger.Migrations) (err error) {
@@ -53,6 +54,15 @@ func migrate(ctx context.Context, url string, known ledger.Migrations) (err erro
 	pending, err := known.Pending(applied)
 	if err != nil {
 		return fmt.Errorf("postgres: %w", err)
+	}
+	if len(pending) > 0 {
+		alone, err := lockServed(ctx, conn, `SELECT pg_try_advisory_lock($1)`)
+		if err == nil && !alone {
+			err = ledger.ErrServed
+		}
+		if err != nil {
+			return fmt.Errorf("postgres: migrate: %w", err)
+		}
 	}
 	for _, m := range pending {
 		if err := applyMigration(ctx, conn, m); err != nil {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"countersign/internal/ledger"
@@ -31,6 +32,27 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin(t, url, Options{})
+}
+
+// A ledger that is served by an older program is not migrated under its feet; without
+// anything pending nothing is in the way.
+func TestMigrateWhileServed(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Database(t, Migrate)
+	l := begin(t, url, Options{})
+	if err := Migrate(t.Context(), url); err != nil {
+		t.Errorf("nothing pending: %v", err)
+	}
+	later := append(slices.Clone(migrations), ledger.Migration{Number: len(migrations) + 1, Name: "later", SQL: "CREATE TABLE later (a INTEGER)", Checksum: "x"})
+	if err := migrate(t.Context(), url, later); !errors.Is(err, ledger.ErrServed) {
+		t.Errorf("while it is served: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t.Context(), url, later); err != nil {
+		t.Errorf("when nobody serves it: %v", err)
+	}
 }
 
 // A server that lost every session, and with them what holds a replacement of its
