@@ -167,6 +167,7 @@ func (s *State) Encode() ([]byte, error) { return canon.Marshal(s) }
 func (s *State) Clone() *State {
 	c := *s
 	c.Grants, c.Verified, c.Stated = slices.Clone(s.Grants), slices.Clone(s.Verified), slices.Clone(s.Stated)
+	c.Clarifications = slices.Clone(s.Clarifications)
 	c.Used = maps.Clone(s.Used)
 	for id, used := range c.Used {
 		c.Used[id] = maps.Clone(used)
