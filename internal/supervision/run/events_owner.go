@@ -1,6 +1,9 @@
 package run
 
 import (
+	"maps"
+	"slices"
+
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/money"
@@ -53,8 +56,16 @@ func (f *fold) exact(g *authority.Grant) {
 	}
 	one := len(g.Operations) == 1 && g.Operations[0] == p.OperationID && len(g.OnApproval) == 0 && len(g.MaxUses) == 1 && g.MaxUses[p.OperationID] == 1
 	f.must(one && g.Approves(a.ProposalID, a.EffectDigest) && g.MaxTotalCents == p.AmountCents, "grant-exact", "an exact grant is for more than one use of what was approved")
-	f.must(g.ExpiresAt <= f.now.Add(ApprovalLife) && g.ExpiresAt <= p.ExpiresAt, "grant-life", "an exact grant lives at most 5 minutes and no longer than its proposal")
+	base := f.s.approvable(p.OperationID)
+	f.must(base != nil && g.ExpiresAt <= min(f.now.Add(ApprovalLife), p.ExpiresAt, base.ExpiresAt), "grant-life", "an exact grant lives at most 5 minutes and no longer than its proposal and the grant that it is within")
 	f.owe("grant-without-resume", "an exact grant is not followed by the end of the stop", resumes(CauseApproved), nil)
+}
+
+// superseded leaves out of the state what former approvals created: it was used, has
+// ended, or is for a proposal that does not stand.
+func (s *State) superseded() {
+	s.Grants = slices.DeleteFunc(s.Grants, func(g authority.Grant) bool { return g.Kind == authority.KindExact })
+	maps.DeleteFunc(s.Used, func(id string, _ authority.Usage) bool { return s.Grant(id) == nil })
 }
 
 func resumes(cause string) func(Event) bool {

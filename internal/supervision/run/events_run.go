@@ -91,6 +91,9 @@ func (e Granted) apply(f *fold) {
 	f.must(f.s.Grant(e.Grant.ID) == nil, "grant-twice", "a grant is created once")
 	f.must(e.Grant.Currency == f.s.Currency, "currency", "the grant is in another currency than the budget")
 	f.must(!slices.ContainsFunc(e.Grant.Operations, func(operation string) bool { return !f.s.Binding.Allows(operation) }), "binding-operation", "the grant covers an operation that the guardian policy does not select")
+	if e.Grant.Kind == authority.KindExact {
+		f.s.superseded()
+	}
 	f.s.Grants = append(f.s.Grants, e.Grant)
 }
 
