@@ -145,6 +145,7 @@ func (d *Deciding) Observe(p Plan, s Sighting, catalog []propose.Entry, seen []r
 	case p.proposal != nil && d.s.Status == run.StatusReady:
 		d.askApproval(catalog)
 	}
+	d.outOfGrants()
 }
 
 func allHold(seen []run.Postcondition) bool {

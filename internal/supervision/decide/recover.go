@@ -63,8 +63,12 @@ func (d *Deciding) Approve(r ApproveRequest) *authority.Denial {
 }
 
 // CanApprove reports whether the run waits for an approval, so that the service is
-// looked at only then.
+// looked at only then. When what waited for it has ended, whoever noticed that first,
+// the approval is stale.
 func (d *Deciding) CanApprove() *authority.Denial {
+	if s := d.s; s.Config.Mode == run.ModeExact && s.Proposal == nil && s.Recoverable(stopcontext.CategoryRetry) == "" && s.Stop.ReasonCode == authority.StaleState {
+		return approvalStale("What was prepared has expired or changed; let the run go on, and it is prepared anew.")
+	}
 	return d.recoverable(stopcontext.CategoryApproval)
 }
 
@@ -114,6 +118,7 @@ func (d *Deciding) Clarify(words string) *authority.Denial {
 	goal := run.GoalDigest(d.s.Instruction, d.s.Terms, append(slices.Clone(d.s.Clarifications), text)...)
 	d.emit(&run.Clarified{Clarification: text, GoalDigest: goal, By: "owner"})
 	d.emit(&run.Resumed{Cause: run.CauseClarified})
+	d.outOfGrants()
 	return nil
 }
 
@@ -126,6 +131,7 @@ func (d *Deciding) Retry() *authority.Denial {
 	d.revokePermit(run.CauseOwner)
 	d.emit(&run.RetryAccepted{By: "owner"})
 	d.emit(&run.Resumed{Cause: run.CauseRetried})
+	d.outOfGrants()
 	return nil
 }
 

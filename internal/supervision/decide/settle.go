@@ -21,7 +21,12 @@ func (d *Deciding) settle(leaseAlive bool) {
 	if p := s.Proposal; p != nil && !p.Live(d.now) && !s.Terminal() && s.Lease == nil {
 		d.voidProposal("expired")
 	}
-	if s.Status == run.StatusReady && d.now >= s.StopsAt() {
+	d.outOfGrants()
+}
+
+// outOfGrants stops a run that is ready and has no live grant.
+func (d *Deciding) outOfGrants() {
+	if d.s.Status == run.StatusReady && d.now >= d.s.StopsAt() {
 		d.pause(authority.GrantExpired, stopcontext.SourceRuntime)
 	}
 }
