@@ -111,6 +111,7 @@ func (s shop) catalog(proposalID *string) []propose.Entry {
 type world struct {
 	rapid.TB
 	target  string
+	exact   bool // every commit waits for an approval
 	state   []byte
 	now     evidence.Time
 	seed    uint64
@@ -326,6 +327,9 @@ func (w *world) request() decide.CreateRequest {
 		MaxUses:     map[string]int64{"shop.submit": 1},
 		Workflow:    []run.Step{step("read", "item.read"), step("prepare", "checkout.prepared"), step("commit", "order.confirmed"), step("verify", "order.read")},
 		Budget:      authority.Budget{Limit: price}, Currency: "USD",
+	}
+	if w.exact {
+		r.Config.Mode = run.ModeExact
 	}
 	if !w.local() {
 		r.StoreOrigin, r.StoreKeys = pointer(origin), []string{canon.EncodeBase64(storeKey.Public().(ed25519.PublicKey))}

@@ -219,7 +219,9 @@ type unlawfulCase struct {
 	unfit bool
 }
 
-var unlawfulCases = []unlawfulCase{
+var unlawfulCases = slices.Concat(runCases, approvalCases, recoveryCases, simulateCases)
+
+var runCases = []unlawfulCase{
 	// The beginning of a chain.
 	{rule: "first-event", name: "created twice", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Created](w)) }},
 	{rule: "time-order", name: "older than the event before", stage: ready(run.TargetLocal), unfit: true, with: func(w *world) { w.after(-time.Millisecond).forge(&run.Metrics{}) }},
@@ -879,6 +881,13 @@ var lastDefences = []struct {
 	}},
 	{"completed-unobserved", nearlyCompleted, func(s *run.State) { s.Observation = nil }, func(w *world) run.Event { return w.completed() }},
 	{"event-limit", ready(run.TargetLocal), func(s *run.State) { s.Events = 5000 }, func(*world) run.Event { return &run.Metrics{} }},
+	{"approval-unprepared", waiting(run.TargetLocal), func(s *run.State) { s.Status, s.Stop, s.Config.Mode = run.StatusReady, nil, run.ModeBounded }, asking},
+	{"approval-unprepared", waiting(run.TargetLocal), func(s *run.State) { s.Status, s.Stop, s.Proposal = run.StatusReady, nil, nil }, asking},
+	{"approval-unprepared", waiting(run.TargetLocal), func(s *run.State) { s.Status, s.Stop, s.Proposal.ExpiresAt = run.StatusReady, nil, base }, asking},
+	{"approval-proposal", approved(run.TargetLocal), func(s *run.State) { s.Proposal = nil; unapprove(s) }, func(w *world) run.Event { return newest[run.Approved](w) }},
+	{"approval-proposal", approved(run.TargetLocal), func(s *run.State) { s.Proposal.ExpiresAt = base; unapprove(s) }, func(w *world) run.Event { return newest[run.Approved](w) }},
+	{"grant-without-approval", approved(run.TargetLocal), func(s *run.State) { s.Proposal, s.Grants = nil, s.Grants[:1] }, func(w *world) run.Event { return newest[run.Granted](w) }},
+	{"grant-life", approved(run.TargetLocal), func(s *run.State) { s.Grants = nil }, func(w *world) run.Event { return newest[run.Granted](w) }},
 	{"turn-limit", ready(run.TargetLocal), func(s *run.State) { s.Turns = 500 }, func(w *world) run.Event { return w.proposed("item") }},
 	{"dispatch-audience", dispatched(run.TargetHosted, "prepare"), func(s *run.State) { s.StoreOrigin = nil; unclaim(s) }, func(w *world) run.Event { return newest[run.Dispatched](w) }},
 	{"dispatch-audience", dispatched(run.TargetHosted, "prepare"), func(s *run.State) { s.Hosted = nil; unclaim(s) }, func(w *world) run.Event { return newest[run.Dispatched](w) }},
@@ -892,10 +901,16 @@ var lastDefences = []struct {
 	{"subject", ready(run.TargetLocal), func(s *run.State) { *s = run.State{} }, func(w *world) run.Event { e := newest[run.Created](w); e.Subject.Machine = 2; return e }},
 }
 
+func asking(w *world) run.Event { return newest[run.Paused](waiting(run.TargetLocal)(w)) }
+
 func claiming(w *world) run.Event { return &run.Claimed{w.read().Permit.ID, w.id(), price} }
 
 func unclaim(s *run.State) {
 	s.Status, s.Lease, s.Execution.State, s.Execution.Sequence = run.StatusReady, nil, run.ExecutionClaimed, s.Events
+}
+
+func unapprove(s *run.State) {
+	s.Status, s.Stop, s.Approval, s.Grants = run.StatusPaused, s.NewStop(authority.ApprovalRequired, stopcontext.SourceRuntime, s.ID), nil, s.Grants[:1]
 }
 
 func unissue(s *run.State) { s.Permit, s.Turn.Allowed = nil, true }
@@ -1014,7 +1029,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// rulesInCode collects the rule names given to must, status, execution and owe.
+// rulesInCode collects the rule names given to must, status, execution, owe and stoppedFor.
 func rulesInCode(t *testing.T) map[string]bool {
 	t.Helper()
 	var files []string
@@ -1025,7 +1040,7 @@ func rulesInCode(t *testing.T) map[string]bool {
 		}
 		files = append(files, found...)
 	}
-	argument := map[string]int{"must": 1, "status": 0, "execution": 1, "owe": 0}
+	argument := map[string]int{"must": 1, "status": 0, "execution": 1, "owe": 0, "stoppedFor": 0}
 	rules := map[string]bool{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
