@@ -103,6 +103,8 @@ func (r *Replay) once(b run.Event) bool {
 		name = "observation " + b.ObservationID
 	case *run.Proposed:
 		name = "turn " + b.TurnID
+	case *run.Granted:
+		name = "grant " + b.Grant.ID
 	case *run.ProposalPrepared:
 		name = "proposal " + b.Proposal.ID
 	case *run.Issued:

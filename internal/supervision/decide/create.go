@@ -9,6 +9,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -40,7 +41,7 @@ func (d *Deciding) Create(r CreateRequest) {
 		Subject:     evidence.Subject{Format: evidence.Format, Kind: "run", ID: r.RunID, Workspace: r.Workspace, Issuer: r.Issuer, Machine: run.Machine},
 		Config:      r.Config,
 		Instruction: instruction,
-		Terms:       terms, TermsDigest: authority.Digest(authority.DomainTerms, terms), GoalDigest: run.GoalDigest(instruction, terms),
+		Terms:       terms, TermsDigest: authority.Digest(authority.DomainTerms, terms), GoalDigest: state.GoalDigest(instruction, terms),
 		Workflow: r.Workflow, BudgetCents: r.Budget.Limit, Currency: r.Currency,
 		StoreOrigin: r.StoreOrigin, StoreKeys: append([]string{}, r.StoreKeys...), Binding: r.Binding,
 	})

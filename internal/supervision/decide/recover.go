@@ -8,6 +8,7 @@ import (
 	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -115,7 +116,7 @@ func (d *Deciding) Clarify(words string) *authority.Denial {
 	}
 	d.revokePermit(run.CauseOwner)
 	text := d.text(words)
-	goal := run.GoalDigest(d.s.Instruction, d.s.Terms, append(slices.Clone(d.s.Clarifications), text)...)
+	goal := state.GoalDigest(d.s.Instruction, d.s.Terms, append(slices.Clone(d.s.Clarifications), text)...)
 	d.emit(&run.Clarified{Clarification: text, GoalDigest: goal, By: "owner"})
 	d.emit(&run.Resumed{Cause: run.CauseClarified})
 	d.outOfGrants()

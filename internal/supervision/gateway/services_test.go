@@ -369,7 +369,7 @@ func TestPriceChangeOfEveryService(t *testing.T) {
 		stale := h.state(id).Proposal.ID
 		must(t, h.Simulate(t.Context(), id, run.SimulatePriceChange))
 		h.stopped(id, authority.StaleState, "retry")
-		h.refuses(authority.RecoveryNotEligible, h.Approve(t.Context(), id, stale, ""))
+		h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, stale, ""))
 		must(t, h.Retry(t.Context(), id))
 		h.do(id, prepare)
 		h.stopped(id, authority.ApprovalRequired, "approve")

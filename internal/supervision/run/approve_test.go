@@ -931,6 +931,24 @@ var approvalCases = []unlawfulCase{
 		e.Grant.ID = w.id()
 		w.forge(e)
 	}},
+	{rule: "twice", name: "the grant of a former approval", stage: func(t rapid.TB) *world {
+		w := approved(run.TargetLocal)(t)
+		w.simulate("revise_state")
+		return w.observe().mustApprove()
+	}, with: func(w *world) {
+		var first run.Granted
+		for _, e := range w.events {
+			if e.Type == "grant.created" {
+				if err := canon.Unmarshal(e.Data, &first); err != nil {
+					w.Fatal(err)
+				}
+				if first.Grant.Kind == "exact" {
+					break
+				}
+			}
+		}
+		approvalOf(w, func(a *run.Approved, g *run.Granted) { a.GrantID, g.Grant.ID = first.Grant.ID, first.Grant.ID })
+	}},
 	{rule: "grant-exact", name: "two uses", stage: approved(run.TargetLocal), with: altered(func(g *authority.Grant) { g.MaxUses["shop.submit"] = 2 })},
 	{rule: "grant-exact", name: "any number of uses", stage: approved(run.TargetLocal), with: altered(func(g *authority.Grant) { g.MaxUses = map[string]int64{} })},
 	{rule: "grant-exact", name: "uses of another operation", stage: approved(run.TargetLocal), with: altered(func(g *authority.Grant) { g.MaxUses["shop.item"] = 1 })},

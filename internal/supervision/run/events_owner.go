@@ -7,6 +7,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/money"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -58,14 +59,11 @@ func (f *fold) exact(g *authority.Grant) {
 	f.must(one && g.Approves(a.ProposalID, a.EffectDigest) && g.MaxTotalCents == p.AmountCents, "grant-exact", "an exact grant is for more than one use of what was approved")
 	base := f.s.approvable(p.OperationID)
 	f.must(base != nil && g.ExpiresAt <= min(f.now.Add(ApprovalLife), p.ExpiresAt, base.ExpiresAt), "grant-life", "an exact grant lives at most 5 minutes and no longer than its proposal and the grant that it is within")
+	// What former approvals created was used, has ended, or is for a proposal that does
+	// not stand; the state would outgrow its bound with it.
+	f.s.Grants = slices.DeleteFunc(f.s.Grants, func(former authority.Grant) bool { return former.Kind == authority.KindExact })
+	maps.DeleteFunc(f.s.Used, func(id string, _ authority.Usage) bool { return f.s.Grant(id) == nil })
 	f.owe("grant-without-resume", "an exact grant is not followed by the end of the stop", resumes(CauseApproved), nil)
-}
-
-// superseded leaves out of the state what former approvals created: it was used, has
-// ended, or is for a proposal that does not stand.
-func (s *State) superseded() {
-	s.Grants = slices.DeleteFunc(s.Grants, func(g authority.Grant) bool { return g.Kind == authority.KindExact })
-	maps.DeleteFunc(s.Used, func(id string, _ authority.Usage) bool { return s.Grant(id) == nil })
 }
 
 func resumes(cause string) func(Event) bool {
@@ -87,7 +85,7 @@ func (e Clarified) apply(f *fold) {
 	f.must(e.By == "owner", "clarified-by", "only an owner clarifies")
 	f.s.Clarifications = append(f.s.Clarifications, e.Clarification)
 	f.must(len(f.s.Clarifications) <= MaxClarifications, "clarification-limit", "a run has at most 10 clarifications")
-	f.s.GoalDigest = GoalDigest(f.s.Instruction, f.s.Terms, f.s.Clarifications...)
+	f.s.GoalDigest = state.GoalDigest(f.s.Instruction, f.s.Terms, f.s.Clarifications...)
 	f.must(e.GoalDigest == f.s.GoalDigest, "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
 	f.owe("clarification-without-resume", "a clarification is not followed by the end of the stop", resumes(CauseClarified), nil)
 }

@@ -9,6 +9,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/money"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
 )
 
@@ -33,7 +34,7 @@ func (Created) EventType() string { return "run.created" }
 func (e Created) apply(f *fold) {
 	f.must(e.Subject.Format == evidence.Format && e.Subject.Kind == "run" && e.Subject.Machine == Machine, "subject", "the subject is not a run of this machine")
 	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
-	f.must(e.GoalDigest == GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
+	f.must(e.GoalDigest == state.GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
 	f.must(e.Config.Known(), "config", "the configuration has a value that this machine does not know")
 	f.must(e.Binding == nil || e.Binding.Covers(e.Config, e.BudgetCents), "binding", "the run is not what its guardian policy was published for")
 	hosted := e.Config.Target == TargetHosted
@@ -58,18 +59,6 @@ const (
 	TargetHosted = "hosted"
 )
 
-type goalFields struct {
-	Instruction    evidence.Commitment   `json:"instruction"`
-	Terms          json.RawMessage       `json:"terms"`
-	Clarifications []evidence.Commitment `json:"clarifications"`
-}
-
-// GoalDigest is the goal that a permit binds: instruction, terms and
-// clarifications (G-07).
-func GoalDigest(instruction evidence.Commitment, terms json.RawMessage, clarifications ...evidence.Commitment) string {
-	return authority.Digest(authority.DomainGoal, goalFields{instruction, terms, append([]evidence.Commitment{}, clarifications...)})
-}
-
 // Granted is grant.created.
 type Granted struct {
 	Grant     authority.Grant `json:"grant"`
@@ -91,9 +80,6 @@ func (e Granted) apply(f *fold) {
 	f.must(f.s.Grant(e.Grant.ID) == nil, "grant-twice", "a grant is created once")
 	f.must(e.Grant.Currency == f.s.Currency, "currency", "the grant is in another currency than the budget")
 	f.must(!slices.ContainsFunc(e.Grant.Operations, func(operation string) bool { return !f.s.Binding.Allows(operation) }), "binding-operation", "the grant covers an operation that the guardian policy does not select")
-	if e.Grant.Kind == authority.KindExact {
-		f.s.superseded()
-	}
 	f.s.Grants = append(f.s.Grants, e.Grant)
 }
 

@@ -270,7 +270,7 @@ var runCases = []unlawfulCase{
 	{rule: "grant-life", name: "a millisecond over 60 minutes", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.ExpiresAt++ }) }},
 	{rule: "grant-life", name: "ended when created", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.ExpiresAt = w.now }) }},
 	{rule: "grant-total", name: "a cent over the budget", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.MaxTotalCents++ }) }},
-	{rule: "grant-twice", name: "the same grant again", stage: bare(run.TargetLocal), with: func(w *world) { w.forge(newest[run.Granted](w)) }},
+	{rule: "twice", name: "the same grant again", stage: bare(run.TargetLocal), follow: []string{"grant-twice"}, with: func(w *world) { w.forge(newest[run.Granted](w)) }},
 	{rule: "grant-revoked", name: "unknown", stage: ready(run.TargetLocal), with: func(w *world) { w.forge(&run.GrantRevoked{w.id(), run.CauseOwner}) }},
 	{rule: "grant-revoked", name: "ended already", stage: revoked, with: func(w *world) { w.forge(newest[run.GrantRevoked](w)) }},
 
@@ -887,6 +887,7 @@ var lastDefences = []struct {
 	{"approval-proposal", approved(run.TargetLocal), func(s *run.State) { s.Proposal = nil; unapprove(s) }, func(w *world) run.Event { return newest[run.Approved](w) }},
 	{"approval-proposal", approved(run.TargetLocal), func(s *run.State) { s.Proposal.ExpiresAt = base; unapprove(s) }, func(w *world) run.Event { return newest[run.Approved](w) }},
 	{"grant-without-approval", approved(run.TargetLocal), func(s *run.State) { s.Proposal, s.Grants = nil, s.Grants[:1] }, func(w *world) run.Event { return newest[run.Granted](w) }},
+	{"grant-twice", bare(run.TargetLocal), func(*run.State) {}, func(w *world) run.Event { return newest[run.Granted](w) }},
 	{"grant-life", approved(run.TargetLocal), func(s *run.State) { s.Grants = nil }, func(w *world) run.Event { return newest[run.Granted](w) }},
 	{"turn-limit", ready(run.TargetLocal), func(s *run.State) { s.Turns = 500 }, func(w *world) run.Event { return w.proposed("item") }},
 	{"dispatch-audience", dispatched(run.TargetHosted, "prepare"), func(s *run.State) { s.StoreOrigin = nil; unclaim(s) }, func(w *world) run.Event { return newest[run.Dispatched](w) }},
