@@ -39,12 +39,60 @@ var lawfulVectors = []struct {
 }{
 	{"lawful-local.json", "a completed purchase on a local target", func(t rapid.TB) *world { return before(run.TargetLocal, "done")(t) }},
 	{"lawful-hosted.json", "a completed purchase on a hosted target", func(t rapid.TB) *world { return before(run.TargetHosted, "done")(t) }},
+	{"lawful-exact-local.json", "an approved purchase on a local target", exactPurchase(run.TargetLocal)},
+	{"lawful-exact-hosted.json", "an approved purchase on a hosted target", exactPurchase(run.TargetHosted)},
+	{"lawful-approved-twice.json", "a purchase whose first approval lapsed unused", func(t rapid.TB) *world {
+		w := approved(run.TargetLocal)(t).after(5 * time.Minute).observe()
+		w.propose(w.report("submit"))
+		return w.mustApprove().cycle("submit").cycle("order")
+	}},
+	{"lawful-clarified.json", "a run that went on after a clarification", func(t rapid.TB) *world { return clarified(t).cycle("item") }},
+	{"lawful-retried.json", "a run that went on after the store was not there", func(t rapid.TB) *world {
+		w := unreached(t)
+		w.retry()
+		return w.observe().cycle("prepare")
+	}},
+	{"lawful-simulated.json", "a run to which every simulated event happened", everyEvent},
 	{"lawful-revoked.json", "a run that was revoked while a dispatch was out, with its receipt", func(t rapid.TB) *world {
 		w := dispatched(run.TargetHosted, "prepare")(t)
 		w.do(func(d *decide.Deciding) { d.Revoke() })
 		w.receive(run.ResultApplied)
 		return w
 	}},
+}
+
+func exactPurchase(target string) stage {
+	return func(t rapid.TB) *world { return approved(target)(t).cycle("submit").cycle("order") }
+}
+
+// everyEvent is a run to which each event of G-19 happened.
+func everyEvent(t rapid.TB) *world {
+	w := waiting(run.TargetLocal)(t)
+	goOn := func(event string) {
+		if reason := w.simulate(event); reason != "" {
+			t.Fatalf("%s: %s", event, reason)
+		}
+		if w.read().Status == run.StatusPaused {
+			w.retry()
+		}
+		w.observe()
+	}
+	goOn("revise_state")
+	w.mustApprove()
+	w.permit("submit")
+	goOn("navigate")
+	w.mustApprove()
+	w.permit("submit")
+	goOn("expire_permit")
+	goOn("provider_timeout")
+	w.shop.Price--
+	goOn("price_change")
+	w.mustApprove()
+	if reason := w.simulate("drop_receipt"); reason != "" {
+		t.Fatal(reason)
+	}
+	w.simulate("expire_grant")
+	return w
 }
 
 // export writes the export of a chain as the issuer would.
