@@ -22,6 +22,7 @@ const childVariable = "COUNTERSIGN_GATEWAY_CHILD"
 type task struct {
 	Shop    *shopTask    `json:",omitempty"`
 	Control *controlTask `json:",omitempty"`
+	Step    *stepTask    `json:",omitempty"`
 }
 
 // line is one thing that a child says.
@@ -48,6 +49,8 @@ func runChild(text string) int {
 		err = t.Shop.serve()
 	case t.Control != nil:
 		err = t.Control.work()
+	case t.Step != nil:
+		err = t.Step.work()
 	}
 	if err != nil {
 		say(line{Err: err.Error()})

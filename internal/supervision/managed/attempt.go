@@ -46,11 +46,11 @@ func (x *attempt) begin() error {
 			if err := look(); err != nil {
 				return err
 			}
+			if d.State().Status != run.StatusReady {
+				return nil // what was seen completed the run, or stopped it
+			}
 		}
 		s := d.State()
-		if s.Status != run.StatusReady {
-			return nil // what was seen completed the run, or stopped it
-		}
 		x.Attempt = decide.Attempt{ID: d.NewID(), ObservationID: s.Observation.ID, Provider: s.Config.Executor, Provenance: run.ByReplay}
 		if x.executor = x.executors[s.Config.Executor]; x.executor == nil {
 			d.Abandon(x.Attempt, authority.ProviderUnconfigured, stopcontext.SourceRuntime)
@@ -241,6 +241,7 @@ func (x *attempt) submit(got answer) error {
 		return nil
 	})
 	if d, ok := errors.AsType[*authority.Denial](err); ok && d.Reason == authority.Frozen {
+		x.permit = nil // it was not stored
 		return x.abandon(d.Reason)
 	}
 	return err

@@ -51,6 +51,14 @@ func New(g *gateway.Gateway, executors map[string]Executor) *Steps {
 	return &Steps{gateway: g, executors: executors, log: g.Log, patience: CallTimeout}
 }
 
+// Impatient returns Steps that wait no longer than that for a provider, where it is less
+// than [CallTimeout].
+func (m *Steps) Impatient(patience time.Duration) *Steps {
+	hasty := *m
+	hasty.patience = min(patience, m.patience)
+	return &hasty
+}
+
 // Step makes one attempt: observe, ask the executor, check, ask the guardian, execute
 // and verify (H-094). A nil error says only that the attempt came to its end; what came
 // of it is what the run shows. A denial means that no attempt was made, or that the run
