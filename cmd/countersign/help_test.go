@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +49,40 @@ func TestHelp(t *testing.T) {
 		if c.Help == "" || examples == 0 {
 			t.Errorf("%s has no help, or none with an example", c.FullPath())
 		}
+	}
+}
+
+// The README's table of commands has each of them, and no other.
+func TestReadmeCommands(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	must(t, err)
+	_, table, _ := strings.Cut(string(page), "\n## Commands\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var shown []string
+	for line := range strings.Lines(table) {
+		cell, found := strings.CutPrefix(line, "| `")
+		cell, _, _ = strings.Cut(cell, " |")
+		if !found || strings.HasPrefix(cell, "countersign") {
+			continue
+		}
+		group := ""
+		for i, name := range strings.Split(strings.ReplaceAll(cell, "`", ""), ", ") {
+			if noun, verb, two := strings.Cut(name, " "); i == 0 && two {
+				group, name = noun+" ", verb
+			}
+			shown = append(shown, group+name)
+		}
+	}
+	parser, err := newParser(context.Background(), streams{Out: io.Discard, Err: io.Discard})
+	must(t, err)
+	var there []string
+	for _, c := range leaves(parser.Model.Node) {
+		there = append(there, strings.TrimPrefix(c.FullPath(), "countersign "))
+	}
+	slices.Sort(shown)
+	slices.Sort(there)
+	if !slices.Equal(shown, there) {
+		t.Errorf("the README shows %q, there is %q", shown, there)
 	}
 }
 

@@ -108,8 +108,8 @@ func (keyRotateCommand) Help() string {
 while one has the ledger open, nothing is changed and the status is 3. A rotation that was interrupted is finished
 by the same command; until then serve says so.
 
-Runs go on with the new key. What they export verifies with the new evidence.pub, which holds the former keys too,
-and no longer with a copy of the old file: give the new one to whoever verifies. After a rotation of dispatch give
+Runs go on with the new key. What is exported from now on verifies with the new evidence.pub, which holds the former
+keys too, and not with a copy of the old file: give the new one to whoever verifies. After a rotation of dispatch give
 keys/dispatch.pub to the stores before you start serve. A replica starts again with a new copy of the folder only.
 
 With --json: purpose, former, notAfter, key and file.

@@ -51,10 +51,10 @@ func freePorts(t *testing.T) (ports [2]string) {
 
 // pastedShell is a folder in which what the page shows can be pasted. Two things are
 // not as there: `go build` gives this test's program, and the servers listen at free
-// ports.
-func pastedShell(t *testing.T) (paste func(session string) (string, error)) {
+// ports. otherwise are pairs of what the page shows and what is typed instead.
+func pastedShell(t *testing.T, otherwise ...string) (paste func(session string) (string, error)) {
 	t.Helper()
-	for _, name := range []string{"sh", "curl", "jq"} {
+	for _, name := range []string{"sh", "curl", "jq", "sqlite3"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("the page needs %s: %v", name, err)
 		}
@@ -72,13 +72,13 @@ func pastedShell(t *testing.T) (paste func(session string) (string, error)) {
 case "$1" in
 serve) exec %[1]s/countersign "$@" --addr localhost:%[2]s ;;
 store) exec %[1]s/countersign "$@" --addr 127.0.0.1:%[3]s ;;
-agent) exec %[1]s/countersign "$@" --origin http://localhost:%[2]s ;;
+agent|run) exec %[1]s/countersign "$@" --origin http://localhost:%[2]s ;;
 esac
 exec %[1]s/countersign "$@"
 `, bin, control, shop)
 	must(t, os.WriteFile(filepath.Join(bin, "program"), []byte(program), 0o700))
 	must(t, os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\n[ \"$*\" = 'build -o countersign ./cmd/countersign' ] && cp "+bin+"/program countersign\n"), 0o700))
-	ports := strings.NewReplacer("8420", control, "8421", shop)
+	ports := strings.NewReplacer(append(otherwise, "8420", control, "8421", shop)...)
 	return func(session string) (string, error) {
 		out, err := os.Create(filepath.Join(root, "out"))
 		must(t, err)
@@ -96,7 +96,7 @@ exec %[1]s/countersign "$@"
 			err = fmt.Errorf("the session does not end")
 		}
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // what was started with &; there may be nothing
-		for _, folder := range []string{"control", "shop"} {
+		for _, folder := range []string{"control", "shop", "restored"} {
 			if lock, err := os.Open(filepath.Join(work, folder, "lock")); err == nil {
 				must(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)) // until the server has ended
 				must(t, lock.Close())
@@ -123,14 +123,14 @@ func TestShownStart(t *testing.T) {
 	out, err := paste(strings.Join([]string{
 		start[0], run[0], run[1],
 		"./countersign verify evidence.json --key control/keys/evidence.pub --store-key shop/keys/receipt.pub",
-		"stat -c 'mode %a %n' token cookies evidence.json", // umask
+		"stat -c 'mode %a %n' token evidence.json", // umask
 	}, "\n"))
 	if err != nil {
 		t.Errorf("the session ends with %v", err)
 	}
 	for _, want := range []string{
 		"Created control", "execute merchant.checkout.submit", "buy again after completion", "VERIFIED  every check holds", "store key given from outside",
-		`"reasonCode":"RUN_NOT_READY"`, "mode 600 token", "mode 600 cookies",
+		"Turn 1: merchant.catalog", "409 RUN_NOT_READY: ", "mode 600 token", "mode 600 evidence.json",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
