@@ -26,7 +26,7 @@ func TestDocumentInStep(t *testing.T) {
 // What issue item 5 names, and nothing else.
 var contracted = []string{
 	"DELETE /api/v1/owner/session", "POST /api/v1/owner/session",
-	"GET /api/v1/owner/status", "GET /api/v1/owner/runs", "POST /api/v1/owner/runs", "GET /api/v1/owner/runs/{id}",
+	"GET /api/v1/owner/status", "GET /api/v1/owner/limits", "GET /api/v1/owner/runs", "POST /api/v1/owner/runs", "GET /api/v1/owner/runs/{id}",
 	"POST /api/v1/owner/runs/{id}/revoke", "POST /api/v1/owner/runs/{id}/session", "GET /api/v1/owner/runs/{id}/evidence",
 	"GET /api/v1/owner/runs/{id}/events", "GET /api/v1/owner/public-key", "GET /api/v1/owner/specification",
 	"POST /api/v1/owner/runs/{id}/step", "POST /api/v1/owner/runs/{id}/play",

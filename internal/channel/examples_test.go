@@ -126,6 +126,7 @@ func record(h *house) map[string]exchange {
 		e := recoveries[operation]
 		keep(operation, e.name, e.body, e.answer)
 	}
+	keep("get-limits", "what-is-missing", nil, h.owner("GET", "/limits", nil))
 	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
 	return all
 }
