@@ -1,7 +1,10 @@
 package console
 
 import (
-	"countersign/evidence"
+	"slices"
+
+	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/run"
 )
 
 // action is something that the owner can do to a run now, with what it brings about
@@ -12,20 +15,135 @@ type action struct {
 	Meaning []string // what it does, and what it does not
 	Danger  bool
 	Confirm string // what is asked before; "" when nothing is
+	Shows   []term // beside the question
+	Said    string // what is said when it was recorded
+	Hidden  []term // members of the request that are fixed by what is shown
+	Choices []choice
+	Text    *textInput
+	Until   int64 // server's time in milliseconds when it can no longer be done, 0: never
+}
+
+// choice is a value of the member "finding".
+type choice struct{ Value, Word, Meaning string }
+
+// textInput is a member that is typed.
+type textInput struct {
+	Name, Label string
+	Max         int
+	Optional    bool
 }
 
 // actionsOf lists what the owner's API would accept now, the most pressing first.
-func actionsOf(d *runData, _ evidence.Time) []action {
+func actionsOf(d *runData) []action {
 	var list []action
-	if !d.State.Terminal() {
-		list = append(list, action{
-			Name: "revoke", Button: "Revoke this run", Danger: true,
-			Meaning: []string{
-				"Ends the run, its grants and its unused permits at once. The agent's token is good for nothing afterwards.",
-				"It cannot undo what was dispatched already, and it does not say what became of that.",
-			},
-			Confirm: "Revoke this run?",
-		})
+	for _, name := range []string{decide.RouteApprove, decide.RouteClarify, decide.RouteRetry, routeProbe, routeReconcile, decide.RouteRevoke} {
+		if !slices.Contains(d.Eligible, name) {
+			continue
+		}
+		if a, ok := actions[name](d); ok {
+			a.Name = name
+			list = append(list, a)
+		}
 	}
 	return list
+}
+
+const (
+	routeProbe     = "probe"
+	routeReconcile = "reconcile"
+)
+
+var actions = map[string]func(*runData) (action, bool){
+	decide.RouteApprove: approve, decide.RouteClarify: clarify, decide.RouteRetry: retry, decide.RouteRevoke: revoke,
+	routeProbe: probe, routeReconcile: reconcile,
+}
+
+// approve is offered only for what is shown whole.
+func approve(d *runData) (action, bool) {
+	p := d.Proposal
+	if p == nil || !p.Whole {
+		return action{}, false
+	}
+	return action{
+		Button: "Approve " + p.Amount, Said: "Approved. Nothing has been dispatched.",
+		Meaning: []string{
+			"Creates one grant for a single use of exactly this effect digest. It ends after 5 minutes, or with the proposal if that is sooner.",
+			"Dispatches nothing. The agent has to propose exactly this, and every check applies to it again.",
+		},
+		Confirm: "Approve " + p.Amount + " to " + p.Destination + "?",
+		Shows:   []term{{"operation", p.OperationID}, {"effect digest", p.EffectDigest}},
+		Hidden:  []term{{"proposalId", p.ID}, {"digest", p.EffectDigest}},
+		Until:   int64(p.ExpiresAt),
+	}, true
+}
+
+func clarify(d *runData) (action, bool) {
+	a := action{
+		Button: "Send the clarification", Said: "The clarification is recorded, and the run goes on.",
+		Meaning: []string{
+			"Agent and guardian are shown your words as the owner's, and the run goes on. Up to ten in a run.",
+			"It widens no grant: nothing is allowed that was not allowed before.",
+		},
+		Text: &textInput{Name: "clarification", Label: "Clarification", Max: 2000},
+	}
+	return a, true
+}
+
+func retry(*runData) (action, bool) {
+	return action{
+		Button: "Let it try again", Said: "The run goes on.",
+		Meaning: []string{
+			"The run goes on with a fresh observation.",
+			"Nothing is dispatched by this, and nothing that was sent before is sent again.",
+		},
+	}, true
+}
+
+func revoke(*runData) (action, bool) {
+	return action{
+		Button: "Revoke this run", Danger: true, Said: "The run is revoked.",
+		Meaning: []string{
+			"Ends the run, its grants and its unused permits at once. The agent's token is good for nothing afterwards.",
+			"It cannot undo what was dispatched already, and it does not settle what became of that.",
+		},
+		Confirm: "Revoke this run?",
+	}, true
+}
+
+func probe(d *runData) (action, bool) {
+	x := d.State.Execution
+	if x == nil {
+		return action{}, false
+	}
+	return action{
+		Button: "Look it up at the store", Said: "The store was asked; its answer is in the timeline.",
+		Meaning: []string{
+			"Asks the store what became of the request, in a signed request of its own. If it was not applied, the store first closes it, so that a late original is refused too.",
+			"It sends nothing again. A signed answer counts as a receipt, observed by look-up.",
+		},
+		Hidden: []term{{"executionId", x.ID}},
+	}, true
+}
+
+func reconcile(d *runData) (action, bool) {
+	x := d.State.Execution
+	if x == nil {
+		return action{}, false
+	}
+	choices := []choice{{run.FindingApplied, "It was applied", "The reserved amount counts as spent. The run does not complete by it."}}
+	if x.State != run.ExecutionMismatch { // there a receipt stands against it
+		choices = append(choices, choice{run.FindingNotApplied, "It was not applied", "The reserved amount is released and the run may try again. At a store the request is closed first."})
+	}
+	choices = append(choices, choice{run.FindingUnknown, "I could not find out", "Nothing moves. The amount stays reserved."})
+	return action{
+		Button: "Record this statement", Danger: true, Said: "Your statement is recorded.",
+		Meaning: []string{
+			"Recorded as your word, not as a receipt. It never completes a run, and it sends nothing.",
+			"A receipt that says otherwise is recorded whenever it comes, and stands against your statement.",
+		},
+		Confirm: "Record this statement?",
+		Hidden:  []term{{"executionId", x.ID}},
+		Choices: choices,
+		Text:    &textInput{Name: "note", Label: "Note", Max: 500, Optional: true},
+	}, true
 }

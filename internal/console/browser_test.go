@@ -18,8 +18,8 @@ import (
 // patience is how long a page may take to become what is expected.
 const patience = 15 * time.Second
 
-// browser is the one Chromium that all tests share; each has a profile of its own in it.
-var browser context.Context
+// chromium is the one Chromium that all tests share; each has a profile of its own in it.
+var chromium context.Context
 
 func TestMain(m *testing.M) { os.Exit(withBrowser(m)) }
 
@@ -54,7 +54,7 @@ func withBrowser(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "Chromium does not start:", err)
 		return 1
 	}
-	browser = root
+	chromium = root
 	return m.Run()
 }
 
@@ -70,7 +70,7 @@ type tab struct {
 
 func newTab(t *testing.T) *tab {
 	t.Helper()
-	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	ctx, stop := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
 	b := &tab{t: t, ctx: ctx}
 	must(t, chromedp.Do(ctx))
 	messages := chromedp.Console(ctx)
@@ -118,7 +118,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatalf("%v\n%s", err, b.text("body"))
+		b.t.Fatalf("%v\n%.1500s", err, b.text("main"))
 	}
 }
 
@@ -146,7 +146,7 @@ func (b *tab) until(expression string) {
 			return
 		}
 		if ctx.Err() != nil {
-			b.t.Fatalf("did not become true: %s\nat %s\n%s", expression, eval[string](b, "location.href"), b.text("body"))
+			b.t.Fatalf("did not become true: %s\nat %s\n%.1500s", expression, eval[string](b, "location.href"), b.text("#said")+b.text("main"))
 		}
 	}
 }
@@ -209,6 +209,7 @@ var looks = []look{{"light", 360}, {"light", 1280}, {"dark", 360}, {"dark", 1280
 
 func (b *tab) see(l look) {
 	b.t.Helper()
+	defer b.until(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", l.Width, l.Scheme))
 	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: l.Scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})

@@ -78,7 +78,11 @@ var titles = map[string]string{
 	"operation.refused":      "Request refused",
 	"approval.granted":       "Approved by the owner",
 	"clarification.added":    "Clarification by the owner",
-	"retry.accepted":         "Retry accepted",
+	"retry.accepted":         "Retry accepted from the owner",
+	"simulate.applied":       "Simulated by the owner",
+	"model.called":           "Model called",
+	"turn.outcome":           "The consumer made no proposal",
+	"turn.rejected":          "Malformed answer of the consumer",
 	"execution.reconciled":   "Reconciled by the owner's statement",
 	"execution.probed":       "Looked up at the store",
 	"execution.contradicted": "A receipt contradicts the owner's statement",
@@ -207,6 +211,46 @@ var tellers = map[string]tell{
 		s.say("cause", e.Cause).say("reason", e.ReasonCode).say("released", spellMoney(e.ReleasedCents, c.currency))
 	}),
 	"operation.refused": told(func(_ *chart, s *step, _ *turn, e *run.Refused) { s.Tone = "over"; s.say("reason", e.ReasonCode) }),
+	"approval.granted": told(func(_ *chart, s *step, _ *turn, e *run.Approved) {
+		s.Tone = "good"
+		s.say("by", e.ApprovedBy).say("amount", spellMoney(e.AmountCents, e.Currency)).say("destination", e.Destination)
+		s.noted("good until", moment(e.ExpiresAt), "for one use").text("proposal", e.ProposalID).text("effect digest", e.EffectDigest)
+	}),
+	"clarification.added": told(func(_ *chart, s *step, _ *turn, e *run.Clarified) {
+		s.say("by", e.By).prose("clarification", "no grant changes by it", &e.Clarification)
+	}),
+	"retry.accepted": told(func(_ *chart, s *step, _ *turn, e *run.RetryAccepted) { s.say("by", e.By) }),
+	"simulate.applied": told(func(_ *chart, s *step, _ *turn, e *run.Simulated) {
+		s.noted("event", e.Event, "synthetic").say("by", e.By)
+	}),
+	"execution.probed": told(func(_ *chart, s *step, _ *turn, e *run.Probed) {
+		s.say("answer", strings.ReplaceAll(e.Answer, "_", " "))
+	}),
+	"execution.reconciled": told(func(c *chart, s *step, _ *turn, e *run.Reconciled) {
+		s.Tone = "wait"
+		s.noted("finding", strings.ReplaceAll(e.Finding, "_", " "), "stated by the owner; not a receipt")
+		s.say("spent", spellMoney(e.SpentCents, c.currency)).say("released", spellMoney(e.ReleasedCents, c.currency))
+		s.prose("note", "", e.Note)
+	}),
+	"execution.contradicted": told(func(c *chart, s *step, _ *turn, e *run.Contradicted) {
+		s.Tone = "danger"
+		s.say("stated", strings.ReplaceAll(e.Statement, "_", " ")).say("receipt says", e.ReceiptResult)
+		s.say("amount", spellMoney(e.AmountCents, c.currency)).say("overspent", spellMoney(e.OverspentCents, c.currency))
+	}),
+	"model.called": told(func(_ *chart, s *step, _ *turn, e *run.Called) {
+		s.say("call", fmt.Sprint(e.Call)).say("purpose", e.Purpose).say("provider", e.Provider)
+	}),
+	"turn.outcome": told(func(_ *chart, s *step, _ *turn, e *run.Concluded) {
+		s.Label, s.Tone = e.Provenance, "wait"
+		s.say("outcome", strings.ReplaceAll(e.Kind, "_", " ")).say("source", e.Source).say("provider", e.Provider)
+		s.prose("in its words", "reported", &e.Text)
+	}),
+	"turn.rejected": told(func(_ *chart, s *step, _ *turn, e *run.Rejected) {
+		s.Label, s.Tone = run.ByRuntime, "wait"
+		s.prose("what was wrong", "", &e.Problem)
+		s.say("bytes", fmt.Sprint(e.Bytes)).text("SHA-256", e.SHA256)
+		s.prose("its first characters, as they came", "untrusted", &e.Raw)
+	}),
 	"metrics": told(func(_ *chart, s *step, t *turn, e *run.Metrics) {
 		if t == nil {
 			s.Title = "Measured"
@@ -249,7 +293,7 @@ func tellChecked(c *chart, s *step, t *turn, e *run.Checked) {
 		s.Tone = "wait"
 		s.noted("reason", *e.ReasonCode, stopcontext.Message(*e.ReasonCode))
 	}
-	if e.AmountCents != nil && t != nil {
+	if e.AmountCents != nil && *e.AmountCents > 0 && t != nil {
 		t.Amount = spellMoney(*e.AmountCents, c.currency)
 	}
 	if e.EffectDigest != nil {

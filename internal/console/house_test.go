@@ -57,10 +57,15 @@ func newHouse(t *testing.T) *house {
 	})
 	h.secret, err = keys.ReadSecret(filepath.Join(h.dir, "owner.secret"))
 	must(t, err)
-	h.owner = &client.Owner{Origin: h.origin, HTTP: client.New()}
-	_, err = h.owner.SignIn(t.Context(), h.secret)
-	must(t, err)
+	h.signIn()
 	return h
+}
+
+func (h *house) signIn() {
+	h.t.Helper()
+	h.owner = &client.Owner{Origin: h.origin, HTTP: client.New()}
+	_, err := h.owner.SignIn(h.t.Context(), h.secret)
+	must(h.t, err)
 }
 
 func (h *house) openStore() *gateway.Store {
@@ -214,4 +219,47 @@ func (h *house) signedIn(path string) *tab {
 	b.until(`location.pathname + location.search === "` + path + `"`)
 	b.until("document.readyState === 'complete'")
 	return b
+}
+
+// request sends one request as the owner, with a session of its own.
+func (h *house) request(method, path string) *http.Response {
+	h.t.Helper()
+	r, err := http.NewRequest(method, h.origin+"/api/v1/owner"+path, nil)
+	must(h.t, err)
+	r.Header.Set("Cookie", h.cookie())
+	r.Header.Set("Origin", h.origin)
+	r.Header.Set("X-Halfspan-Owner", "1")
+	resp, err := http.DefaultClient.Do(r)
+	must(h.t, err)
+	h.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("%s %s: %d", method, path, resp.StatusCode)
+	}
+	return resp
+}
+
+// get reads a resource of the owner's API.
+func (h *house) get(path string, into any) {
+	h.t.Helper()
+	must(h.t, json.NewDecoder(h.request("GET", path).Body).Decode(into))
+}
+
+func (h *house) revoke(run string) { h.t.Helper(); h.request("POST", "/runs/"+run+"/revoke") }
+
+// cookie signs in and returns the session as a Cookie header.
+func (h *house) cookie() string {
+	h.t.Helper()
+	r, err := http.NewRequest("POST", h.origin+"/api/v1/owner/session", strings.NewReader(`{"secret":"`+h.secret+`"}`))
+	must(h.t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Origin", h.origin)
+	r.Header.Set("X-Halfspan-Owner", "1")
+	resp, err := http.DefaultClient.Do(r)
+	must(h.t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("signing in: %d", resp.StatusCode)
+	}
+	c := resp.Cookies()[0]
+	return c.Name + "=" + c.Value
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
@@ -21,9 +21,10 @@ const shownItems = 40
 type runData struct {
 	*records.View
 	Proposal   *proposal
+	Approve    *action // stands with the proposal
 	Actions    []action
-	Unresolved *records.Execution // whose effect nobody knows
-	Left       string             // of the budget
+	Unresolved string // what nobody knows, in words; "" when all is known
+	Left       string // of the budget
 	Grants     []grant
 	Items      []item // newest first
 	Total      int    // of items
@@ -33,7 +34,7 @@ type runData struct {
 	Counts     []count
 }
 
-// Get returns the state, so that templates need not know where it is.
+// S is the run's state.
 func (d *runData) S() *run.State { return d.State }
 
 type grant struct {
@@ -61,46 +62,45 @@ func (s *site) run(r *http.Request) (*page, error) {
 			return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.until: not the number of an entry"}
 		}
 	}
-	current, err := s.Reader.Load(r.Context(), id)
-	if err != nil {
-		return nil, err
-	}
 	v, err := s.Reader.View(r.Context(), id)
 	if err != nil {
 		return nil, err
 	}
 	d := &runData{View: v, Proposal: newProposal(v), KeyID: evidence.KeyID(s.Keys[len(s.Keys)-1].Public)}
-	d.Actions = actionsOf(d, current.Now)
-	d.budget(current.Now)
+	d.Actions = actionsOf(d)
+	if len(d.Actions) > 0 && d.Actions[0].Name == decide.RouteApprove {
+		d.Approve, d.Actions = &d.Actions[0], d.Actions[1:]
+	}
+	d.budget()
 	if v.Outcome == outcomeUnconfirmed {
 		d.Unresolved = unresolved(v)
 	}
 	if err := s.fillTimeline(r.Context(), d, until); err != nil {
 		return nil, err
 	}
-	p := &page{Template: "run", Title: "Run " + short(id), Section: "runs", Now: current.Now, Live: "/api/v1/owner/runs/" + id + "/events", Data: d}
+	p := &page{Template: "run", Title: "Run " + short(id), Section: "runs", Now: v.Now, Live: "/api/v1/owner/runs/" + id + "/events", Data: d}
 	if n := len(v.Timeline); n > 0 {
 		p.Head = v.Timeline[n-1].Sequence
 	}
 	return p, nil
 }
 
-func unresolved(v *records.View) *records.Execution {
-	i := slices.IndexFunc(v.Executions, func(x records.Execution) bool {
-		return x.State == run.ExecutionUnconfirmed || x.State == run.ExecutionDispatched
-	})
-	if i < 0 {
-		return nil
+// unresolved says what was sent and is not known to have happened or not.
+func unresolved(v *records.View) string {
+	for _, x := range v.Executions {
+		if x.State == run.ExecutionUnconfirmed || x.State == run.ExecutionDispatched {
+			return fmt.Sprintf("%s over %s was dispatched at %s, and there is no receipt.", x.OperationID, amount(x.AmountCents, v.State.Currency), stamp(x.DispatchedAt))
+		}
 	}
-	return &v.Executions[i]
+	return "The opening of the session at the store was dispatched, and there is no receipt."
 }
 
-func (d *runData) budget(now evidence.Time) {
+func (d *runData) budget() {
 	s := d.State
 	left := s.Budget.Limit - s.Budget.Spent - s.Budget.Reserved
 	d.Left = spellMoney(max(left, 0), s.Currency)
 	for _, g := range s.Grants {
-		shown := grant{Grant: g, Live: g.Live(now)}
+		shown := grant{Grant: g, Live: g.Live(d.Now)}
 		for _, operation := range g.Operations {
 			used := fmt.Sprintf("%d used", s.Used[g.ID][operation])
 			if limit, counted := g.MaxUses[operation]; counted {
@@ -156,8 +156,11 @@ func (s *site) fillTimeline(ctx context.Context, d *runData, until int) error {
 // number (H-219).
 func (d *runData) count(c *chart) {
 	n := map[string]int{}
-	for _, t := range c.turns {
-		for _, r := range t.Reached {
+	for _, i := range c.items {
+		if i.Turn == nil {
+			continue
+		}
+		for _, r := range i.Turn.Reached {
 			if r.Yes {
 				n[r.Word]++
 			}
@@ -166,12 +169,4 @@ func (d *runData) count(c *chart) {
 	for _, word := range []string{"proposed", "allowed", "permitted", "dispatched", "verified"} {
 		d.Counts = append(d.Counts, count{word, n[word]})
 	}
-}
-
-// Claim is the state of the trusted service, for people.
-func (d *runData) Claim() string {
-	if d.Observation == nil {
-		return ""
-	}
-	return spellJSON(json.RawMessage(d.Observation.State))
 }

@@ -21,13 +21,14 @@ type item struct {
 func (i item) Key() string { return fmt.Sprint("e", i.first) }
 
 // turn pairs what belongs to one proposal: report, checks, decision, permit,
-// execution, receipt, verification (H-152, H-153).
+// execution, receipt, verification (H-152, H-153). An attempt of a managed run that
+// ended without a proposal is one too.
 type turn struct {
 	ID        string
 	Number    int
 	Operation string
 	Action    json.RawMessage // the selected action, in full
-	Amount    string          // "" when the checks did not get that far
+	Amount    string          // "" when it costs nothing, or when the checks did not get that far
 	Steps     []step
 	Reached   []reached
 	End       string // what became of it, in a word
@@ -76,22 +77,29 @@ type chart struct {
 	turns      map[string]*turn // by turn id
 	permits    map[string]*turn // by permit id
 	executions map[string]*turn // by execution id
+	attempts   map[string]*turn // by attempt id
 	verified   map[string]*turn // by the id of the observation that verified
 	currency   string
+	last       int // number of the newest turn
 }
+
+// begins are the types of event that a turn can begin with.
+var begins = map[string]bool{"turn.proposed": true, "model.called": true, "turn.outcome": true, "turn.rejected": true}
 
 // newChart pairs the events of a run's chain, in the order of their beginnings.
 func newChart(lines []records.Line, currency string) (*chart, error) {
 	c := &chart{
-		turns: map[string]*turn{}, permits: map[string]*turn{}, executions: map[string]*turn{}, verified: map[string]*turn{}, currency: currency,
+		turns: map[string]*turn{}, permits: map[string]*turn{}, executions: map[string]*turn{}, attempts: map[string]*turn{}, verified: map[string]*turn{}, currency: currency,
 	}
 	for _, l := range lines {
 		if err := c.add(l); err != nil {
 			return nil, fmt.Errorf("console: event %s: %w", l.EventID, err)
 		}
 	}
-	for _, t := range c.turns {
-		t.conclude()
+	for _, i := range c.items {
+		if i.Turn != nil {
+			i.Turn.conclude()
+		}
 	}
 	return c, nil
 }
@@ -99,6 +107,7 @@ func newChart(lines []records.Line, currency string) (*chart, error) {
 // names are the members by which an event finds its turn.
 type names struct {
 	TurnID        string `json:"turnId"`
+	AttemptID     string `json:"attemptId"`
 	PermitID      string `json:"permitId"`
 	ExecutionID   string `json:"executionId"`
 	ObservationID string `json:"observationId"`
@@ -117,9 +126,9 @@ func (c *chart) add(l records.Line) error {
 		n = names{}
 	}
 	t := c.turnOf(l.Type, &n)
-	if l.Type == "turn.proposed" && t == nil {
-		t = &turn{ID: n.TurnID, Number: len(c.turns) + 1}
-		c.turns[n.TurnID] = t
+	if t == nil && begins[l.Type] {
+		c.last++
+		t = &turn{ID: n.TurnID, Number: c.last}
 		c.items = append(c.items, item{Turn: t, first: l.Sequence})
 	}
 	s, err := c.describe(l, t)
@@ -139,7 +148,7 @@ func (c *chart) add(l records.Line) error {
 
 // turnOf finds the turn that an event belongs to, or nil.
 func (c *chart) turnOf(kind string, n *names) *turn {
-	for _, found := range []*turn{c.turns[n.TurnID], c.turns[n.Permit.Bindings.TurnID], c.permits[n.PermitID], c.executions[n.ExecutionID]} {
+	for _, found := range []*turn{c.turns[n.TurnID], c.turns[n.Permit.Bindings.TurnID], c.permits[n.PermitID], c.executions[n.ExecutionID], c.attempts[n.AttemptID]} {
 		if found != nil {
 			return found
 		}
@@ -152,6 +161,12 @@ func (c *chart) turnOf(kind string, n *names) *turn {
 
 // link remembers what later events will name.
 func (c *chart) link(t *turn, kind string, n *names) {
+	if n.TurnID != "" {
+		c.turns[n.TurnID] = t
+	}
+	if n.AttemptID != "" {
+		c.attempts[n.AttemptID] = t
+	}
 	if n.Permit.PermitID != "" {
 		c.permits[n.Permit.PermitID] = t
 	}
@@ -168,43 +183,47 @@ func (t *turn) has(types ...string) bool {
 	return slices.ContainsFunc(t.Steps, func(s step) bool { return slices.Contains(types, s.Type) })
 }
 
+// end is what became of a turn, and how that looks.
+type end struct{ word, tone string }
+
+// ends are by the newest event of a turn that says something about it.
+var ends = map[string]end{
+	"model.called":           {"a model is asked", "going"},
+	"turn.outcome":           {"no proposal", "wait"},
+	"turn.rejected":          {"malformed answer", "wait"},
+	"turn.proposed":          {"under way", "going"},
+	"permit.issued":          {"permitted, not dispatched", "going"},
+	"permit.expired":         {"permit expired", "over"},
+	"permit.revoked":         {"permit revoked", "over"},
+	"execution.dispatched":   {"dispatched, no receipt yet", "wait"},
+	"execution.receipt":      {"receipted, not verified", "wait"},
+	"execution.verified":     {"verified", "good"},
+	"execution.mismatch":     {"does not match its promise", "danger"},
+	"execution.not_applied":  {"not applied", "over"},
+	"execution.voided":       {"voided, nothing sent", "over"},
+	"execution.unconfirmed":  {"effect unconfirmed", "danger"},
+	"execution.reconciled":   {"settled by a statement, no receipt", "wait"},
+	"execution.contradicted": {"a receipt contradicts the statement", "danger"},
+}
+
 // conclude tells how far the turn came and what became of it. Each word is used for
 // exactly one thing: what was proposed, what the guardian allowed, what was permitted,
 // what was dispatched, and what was seen to hold.
 func (t *turn) conclude() {
-	allowed := slices.ContainsFunc(t.Steps, func(s step) bool { return s.Type == "guardian.decided" && s.Tone == "good" })
-	t.Reached = []reached{
-		{"proposed", true}, {"allowed", allowed}, {"permitted", t.has("permit.issued")},
-		{"dispatched", t.has("execution.dispatched")}, {"verified", t.has("execution.verified")},
+	allowed := false
+	for _, s := range t.Steps {
+		allowed = allowed || s.Type == "guardian.decided" && s.Tone == "good"
+		switch e, known := ends[s.Type]; {
+		case s.Type == "guardian.decided" && s.Tone != "good":
+			t.End, t.Tone = "not allowed", "wait"
+		case s.Type == "policy.checked" && s.Tone != "good":
+			t.End, t.Tone = "stopped by a hard check", "wait"
+		case known && t.End != ends["execution.contradicted"].word:
+			t.End, t.Tone = e.word, e.tone
+		}
 	}
-	switch {
-	case t.has("execution.verified"):
-		t.End, t.Tone = "verified", "good"
-	case t.has("execution.reconciled"):
-		t.End, t.Tone = "reconciled by statement", "wait"
-	case t.has("execution.mismatch"):
-		t.End, t.Tone = "does not match its promise", "danger"
-	case t.has("execution.not_applied"):
-		t.End, t.Tone = "not applied", "over"
-	case t.has("execution.voided"):
-		t.End, t.Tone = "voided, nothing sent", "over"
-	case t.has("execution.receipt"):
-		t.End, t.Tone = "receipted, not verified", "wait"
-	case t.has("execution.unconfirmed"):
-		t.End, t.Tone = "effect unconfirmed", "danger"
-	case t.has("execution.dispatched"):
-		t.End, t.Tone = "dispatched, no receipt yet", "wait"
-	case t.has("permit.expired"):
-		t.End, t.Tone = "permit expired", "over"
-	case t.has("permit.revoked"):
-		t.End, t.Tone = "permit revoked", "over"
-	case t.has("permit.issued"):
-		t.End, t.Tone = "permitted, not dispatched", "live"
-	case t.has("guardian.decided") && !allowed:
-		t.End, t.Tone = "not allowed", "wait"
-	case t.has("policy.checked") && !t.has("guardian.decided"):
-		t.End, t.Tone = "stopped by a hard check", "wait"
-	default:
-		t.End, t.Tone = "under way", "live"
+	t.Reached = []reached{
+		{"proposed", t.has("turn.proposed")}, {"allowed", allowed}, {"permitted", t.has("permit.issued")},
+		{"dispatched", t.has("execution.dispatched")}, {"verified", t.has("execution.verified")},
 	}
 }

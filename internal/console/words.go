@@ -95,7 +95,7 @@ func tone(outcome string) string {
 	case strings.HasPrefix(outcome, "paused:"):
 		return "wait"
 	case outcome == "active":
-		return "live"
+		return "going"
 	}
 	return "over"
 }

@@ -23,7 +23,7 @@ function say(text, bad, more) {
 }
 
 // complain shows a refusal with its detail and what to do next.
-async function complain(answer) {
+async function complain(answer, advise = true) {
   let problem;
   try {
     problem = await answer.json();
@@ -32,7 +32,7 @@ async function complain(answer) {
     return;
   }
   const more = (problem.errors ?? []).map((e) => `${e.location}: ${e.message}`);
-  const advice = await fetch("/assets/advice.json").then((a) => a.json(), () => ({}));
+  const advice = !advise ? {} : await fetch("/assets/advice.json").then((a) => a.json(), () => ({}));
   const next = advice[problem.reasonCode];
   if (next && next !== problem.detail) more.push("What to do next: " + next);
   say(`${problem.title}. ${problem.detail} (${problem.reasonCode})`, true, more);
@@ -50,7 +50,7 @@ export async function signIn(event) {
       location.assign(form.dataset.next);
       return;
     }
-    await complain(answer);
+    await complain(answer, false);
     field.select();
   } catch {
     say("No answer from the server. Try again.", true);
@@ -83,14 +83,14 @@ export async function act(event) {
   button.disabled = true;
   form.setAttribute("aria-busy", "true");
   try {
-    const answer = await send("POST", form.dataset.path, Object.fromEntries(new FormData(form)));
+    const answer = await send("POST", form.dataset.path, entered(form));
     if (answer.status === 401) {
       toLogin();
       return;
     }
     if (answer.ok) {
       form.reset();
-      say("Recorded: " + button.textContent.trim() + ".", false);
+      say(form.dataset.said, false);
     } else {
       await complain(answer);
     }
@@ -105,10 +105,23 @@ export async function act(event) {
   if (!document.contains(button) || document.activeElement === document.body) document.getElementById("said").focus();
 }
 
+// entered are the members of the request: what was left empty is left out.
+function entered(form) {
+  return Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value !== ""));
+}
+
+let question = null; // AbortController of the one question that may be answered
+
 function confirmed(dialog) {
+  question?.abort();
+  const { signal } = (question = new AbortController());
   return new Promise((done) => {
     dialog.returnValue = "no";
-    dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true });
-    dialog.showModal();
+    dialog.addEventListener("close", () => {
+      if (dialog.open) return; // that was an earlier question's
+      question.abort();
+      done(dialog.returnValue === "yes");
+    }, { signal });
+    dialog.showModal(); // which puts the focus on leaving everything as it is
   });
 }
