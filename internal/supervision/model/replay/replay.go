@@ -1,8 +1,8 @@
-// Package replay is the authored guardian: verdicts written down beforehand,
-// keyed by service, operation and workflow position (L-7). It calls no model and
-// judges nothing; what is not in its file is PAUSE with AMBIGUOUS_GOAL. Every
-// verdict says that it is authored, so that nobody takes it for a measurement of
-// a model (H-169).
+// Package replay is the authored guardian and the authored executor: verdicts and
+// reports written down beforehand, keyed by service and workflow position, verdicts by
+// operation too (L-7). They call no model and judge nothing; what is not in the files is
+// PAUSE with AMBIGUOUS_GOAL or a clarification. Everything that they say says that it is
+// authored, so that nobody takes it for a measurement of a model (H-169).
 package replay
 
 import (
