@@ -55,7 +55,7 @@ func TestShow(t *testing.T) {
 		"Run " + id + "\n",
 		"  status       paused; outcome paused:clarification\n",
 		"  stop         ARGUMENT_MISMATCH from hard_policy: The action differs.\n",
-		"  next         say on the owner's page at http://localhost:8420 what is meant; or end the run: `countersign run revoke " + id + "`\n",
+		"  next         say what is meant on the run's page, http://localhost:8420/runs/" + id + "; or end the run: `countersign run revoke " + id + "`\n",
 		"  instruction  Buy [31mone.\n",
 		"  terms        maxTotal $137.00, quantity 1\n",
 		"  budget       $137.00; spent $0.00, reserved $0.05\n",
@@ -86,9 +86,9 @@ func TestShow(t *testing.T) {
 // none says that a command approves.
 func TestNext(t *testing.T) {
 	for recovery, want := range map[string]string{
-		"approve":   "approve it on the owner's page",
+		"approve":   "approve it on the run's page, http://localhost:8420/runs/" + id,
 		"clarify":   "what is meant",
-		"retry":     "retry on the owner's page",
+		"retry":     "then retry on the run's page",
 		"reconcile": "do not repeat it; look at the store's own records",
 		"none":      "a new run is `countersign run create",
 		"dance":     "dance; or end the run",
@@ -102,7 +102,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// An event is shown whatever its data are: members that are missing or of another
+// Each published type of event has words. An event is shown whatever its data are: members that are missing or of another
 // kind cannot keep the rest from being seen.
 func TestAnyData(t *testing.T) {
 	page, err := os.ReadFile("../../api/events.md")
@@ -114,6 +114,9 @@ func TestAnyData(t *testing.T) {
 		t.Fatalf("%d types in api/events.md", len(types))
 	}
 	for _, m := range types {
+		if got := show(t, `{"runId":"r","status":"ready","timeline":[{"sequence":1,"type":"`+m[1]+`","data":{"turnId":"t"}}]}`); strings.Contains(got, "    "+m[1]) || strings.Contains(got, "  "+m[1]+"\n") {
+			t.Errorf("there are no words for %s", m[1])
+		}
 		for _, data := range []string{`{}`, `null`, `{"permit":7,"grant":[],"report":{"candidates":{}},"findings":[null],"postconditions":"x","proposal":null,"stopContext":[]}`} {
 			got := show(t, `{"runId":"r","status":"ready","timeline":[{"sequence":1,"type":"`+m[1]+`","timestamp":"x","data":`+data+`},{"sequence":2,"type":"run.completed","timestamp":"","data":{}}]}`)
 			if !strings.HasSuffix(got, "run completed\n") {

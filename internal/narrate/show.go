@@ -2,7 +2,6 @@ package narrate
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -45,13 +44,16 @@ func (v *View) head(b *bytes.Buffer, origin string, now time.Time) {
 	}
 	line("instruction", "%s", plain(v.Instruction))
 	for _, c := range v.Clarified {
-		line("clarified", "%s", clarification(c))
+		line("clarified", "%s", plain(c))
 	}
 	line("service", "%s %s over %s; mode %s, execution %s, executor %s, guardian %s", plain(v.Service), plain(v.Target), plain(v.Channel),
 		plain(v.Mode), plain(v.ExecutionMode), plain(v.Executor), plain(v.Interrogator))
+	if v.Synthetic != "" {
+		line("synthetic", "%s", plain(v.Synthetic))
+	}
 	var terms []string
 	for _, name := range slices.Sorted(maps.Keys(v.Terms)) {
-		terms = append(terms, fact(name, v.Terms.text(name), v.Currency))
+		terms = append(terms, fact(name, or(plain(v.TermTexts[name]), v.Terms.text(name)), v.Currency))
 	}
 	line("terms", "%s", strings.Join(terms, ", "))
 	line("budget", "%s; spent %s, reserved %s", amount(v.BudgetCents, v.Currency), amount(v.SpentCents, v.Currency), amount(v.ReservedCents, v.Currency))
@@ -74,30 +76,23 @@ func (v *View) head(b *bytes.Buffer, origin string, now time.Time) {
 // next says what follows a stop. No command approves or decides for the owner.
 func (v *View) next(origin string) string {
 	id := plain(v.RunID)
+	page := "on the run's page, " + origin + "/runs/" + id
 	var step string
 	switch v.Stop.Recovery {
 	case "approve":
-		step = "look at the exact effect and approve it on the owner's page at " + origin
+		step = "look at the exact effect and approve it " + page
 	case "clarify":
-		step = "say on the owner's page at " + origin + " what is meant"
+		step = "say what is meant " + page
 	case "retry":
-		step = "mend the cause, then retry on the owner's page at " + origin
+		step = "mend the cause, then retry " + page
 	case "reconcile":
-		step = "do not repeat it; look at the store's own records, then settle it on the owner's page at " + origin
+		step = "do not repeat it; look at the store's own records, then settle it " + page
 	case "none":
 		return "nothing more happens in it; a new run is `countersign run create --body FILE`"
 	default:
 		step = plain(v.Stop.Recovery)
 	}
 	return step + "; or end the run: `countersign run revoke " + id + "`"
-}
-
-func clarification(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return plain(text)
-	}
-	return plain(string(raw))
 }
 
 // timeline writes one line an event. What belongs to a turn stands below the turn's

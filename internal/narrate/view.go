@@ -23,8 +23,10 @@ type View struct {
 	Executor      string            `json:"executor"`
 	Interrogator  string            `json:"interrogator"`
 	Instruction   string            `json:"instruction"`
-	Clarified     []json.RawMessage `json:"clarifications"`
+	Synthetic     string            `json:"synthetic"`
+	Clarified     []string          `json:"clarifications"`
 	Terms         data              `json:"terms"`
+	TermTexts     map[string]string `json:"termTexts"`
 	Status        string            `json:"status"`
 	Outcome       string            `json:"outcome"`
 	Stop          *stop             `json:"stopContext"`

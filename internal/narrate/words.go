@@ -42,12 +42,26 @@ var lines = map[string]func(d data, operation string) string{
 	"run.terminated": stopped("run terminated"),
 	"run.failed":     stopped("run failed"),
 
+	"approval.granted": func(d data, _ string) string {
+		return "approved by " + d.text("approvedBy") + ", exactly this and once: " + d.text("operationId") + charge(d.text("amountCents")) + " to " + d.text("destination") + ", until " + d.text("expiresAt")
+	},
+	"clarification.added": func(d data, _ string) string { return "clarified by " + d.text("by") },
+	"retry.accepted":      func(d data, _ string) string { return "retry accepted by " + d.text("by") },
+	"simulate.applied":    func(d data, _ string) string { return "simulated by " + d.text("by") + ": " + words(d.text("event")) },
+
 	"observation.recorded": func(d data, _ string) string {
 		return fmt.Sprintf("observed: %d possible actions, document epoch %s, state revision %s", len(d.list("catalog")), d.text("documentEpoch"), d.text("stateRevision"))
 	},
 	"proposal.prepared": func(d data, _ string) string { return "proposal prepared: " + proposal(object(d.at("proposal"))) },
 	"proposal.voided":   func(d data, _ string) string { return "proposal withdrawn: " + words(d.text("cause")) },
 
+	"model.called": func(d data, _ string) string {
+		return "model call " + d.text("call") + ", " + d.text("purpose") + ", to " + d.text("provider")
+	},
+	"turn.outcome": func(d data, _ string) string {
+		return "no proposal but " + words(d.text("kind")) + about(d.text("operationId")) + ", by " + d.text("source") + label(d)
+	},
+	"turn.rejected": func(d data, _ string) string { return "answer rejected as malformed, " + d.text("bytes") + " bytes" },
 	"turn.proposed": func(d data, _ string) string {
 		action := selected(d)
 		if action == nil {
@@ -123,6 +137,15 @@ var lines = map[string]func(d data, operation string) string{
 	"execution.not_applied": func(d data, operation string) string {
 		return "took no effect" + about(operation) + ", " + words(d.text("cause")) + reserved(d, "releasedCents", "released")
 	},
+	"execution.probed": func(d data, operation string) string {
+		return "asked the store what became of it" + about(operation) + ": " + words(d.text("answer"))
+	},
+	"execution.reconciled": func(d data, operation string) string {
+		return "stated by " + d.text("by") + ", without a receipt: " + words(d.text("finding")) + about(operation) + reserved(d, "releasedCents", "released") + reserved(d, "spentCents", "spent")
+	},
+	"execution.contradicted": func(d data, operation string) string {
+		return "the store's receipt CONTRADICTS the statement" + about(operation) + ": stated " + words(d.text("statement")) + ", receipt " + words(d.text("receiptResult")) + reserved(d, "overspentCents", "over the budget")
+	},
 	"execution.unconfirmed": func(d data, operation string) string {
 		return "UNKNOWN whether it took effect" + about(operation) + ", " + words(d.text("cause"))
 	},
@@ -170,6 +193,12 @@ func grant(g data) string {
 		limits = append(limits, name+joint+value)
 	}
 	text := strings.Join(g.texts("operations"), ", ")
+	if kind := g.text("kind"); kind != "" {
+		text = kind + ": " + text
+	}
+	if listed := g.texts("onApproval"); len(listed) > 0 {
+		text += "; each effect on approval: " + strings.Join(listed, ", ")
+	}
 	if uses, _ := g.at("maxUses").(map[string]any); len(uses) > 0 {
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(uses)) {
