@@ -631,8 +631,13 @@ func TestSecondPurchase(t *testing.T) {
 			t.Errorf("the second commit under the first approval: %q", r.Reason)
 		}
 		w.mustApprove().cycle("submit").budget(2*price, 0)
-		if a := w.read().Approval; a.GrantID == first {
+		s := w.read()
+		if s.Approval.GrantID == first {
 			t.Error("both commits rest on one grant")
+		}
+		// What is counted is kept of the grants that can still authorize anything.
+		if own, all := s.Used[s.Approval.GrantID], s.Used[s.Grants[0].ID]; len(s.Used) != 2 || own["shop.submit"] != 1 || all["shop.prepare"] != 2 || all["shop.item"] != 1 {
+			t.Errorf("uses %v", s.Used)
 		}
 		w.verify()
 	}

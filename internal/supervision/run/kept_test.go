@@ -1,10 +1,13 @@
 package run_test
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"countersign/evidence"
+	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
 )
@@ -56,4 +59,66 @@ func TestDecisionHandsOverWhatItKept(t *testing.T) {
 		}
 	})
 	w.emitted(n, "observation.recorded", "metrics")
+}
+
+// TestMatter: a guardian judges what the checks saw, with the owner's clarifications
+// and the grants as they are (H-040, G-10).
+func TestMatter(t *testing.T) {
+	w := clarified(t)
+	s := w.read()
+	d := decide.Begin(s, w.now, w.fresh(), true, decide.Doors{})
+	r := w.report("item")
+	review, denial := d.Propose(r, w.catalog)
+	if denial != nil {
+		t.Fatal(denial)
+	}
+	seen := newest[run.Observed](w)
+	m := d.Matter(r, review, seen, func(c evidence.Commitment) (string, error) { return c.Text, nil })
+	if m.Service != "shop" || m.Instruction != s.Instruction || len(m.Clarifications) != 1 || m.Clarifications[0] != s.Clarifications[0] || string(m.Terms) != string(s.Terms) ||
+		len(m.Grants) != 1 || m.Grants[0].ID != s.Grants[0].ID || len(m.Workflow) != 4 || m.Position != "read" || m.Observation != seen || m.Report != r || len(m.Review.Findings) != 10 {
+		t.Errorf("matter %+v", m)
+	}
+	if text, err := m.Text(s.Instruction); err != nil || text != s.Instruction.Text {
+		t.Errorf("text %q, %v", text, err)
+	}
+}
+
+// TestTextsAmongTheTerms: a free text of the terms is in the chain as a commitment only.
+func TestTextsAmongTheTerms(t *testing.T) {
+	w := blank(t, run.TargetLocal)
+	r := w.request()
+	r.TermTexts = map[string]string{"memo": "of May", "note": "twice"}
+	w.create(r)
+	var terms map[string]any
+	if err := json.Unmarshal(w.read().Terms, &terms); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range r.TermTexts {
+		commitment, _ := terms[name].(map[string]any)
+		if commitment["length"] != float64(len(text)) || strings.Contains(string(w.events[0].Data), text) {
+			t.Errorf("%s stands in the terms as %v", name, terms[name])
+		}
+		if i := slices.IndexFunc(w.texts, func(kept evidence.Text) bool { return kept.Text == text }); i < 0 || w.texts[i].Commitment != commitment["text"] {
+			t.Errorf("%s is not kept beside the chain", name)
+		}
+	}
+	if terms["addressRef"] != "addr_home" || len(terms) != 4 {
+		t.Errorf("terms %v", terms)
+	}
+	w.start()
+	w.verify()
+	defer func() {
+		if recover() == nil {
+			t.Error("terms that are no object were taken")
+		}
+	}()
+	r.Terms = json.RawMessage(`[]`)
+	decide.Begin(nil, w.now, w.fresh(), true, decide.Doors{}).Create(r)
+}
+
+// TestNothingReplayed: a replay that was fed nothing knows nothing and accuses nobody.
+func TestNothingReplayed(t *testing.T) {
+	if r := (&chain.Replay{}); r.Known() || r.Unlawful() != nil {
+		t.Errorf("known %v, unlawful %v", r.Known(), r.Unlawful())
+	}
 }
