@@ -25,7 +25,11 @@ type controlTask struct {
 	ShopKey  string   // a line of receipt.pub
 	Steps    []string // entries or operations
 	Point    string
+	Probe    *probeTask // instead of a new run
 }
+
+// probeTask is an execution to ask about.
+type probeTask struct{ Run, Execution string }
 
 func (c *controlTask) work() error {
 	t := &childTB{}
@@ -55,6 +59,9 @@ func (c *controlTask) work() error {
 	config.Ledger = effectLedger{opened, config.Fault, func() bool { return armed && c.Point == insideEffect }}
 	g := gateway.New(config)
 	ctx := context.Background()
+	if p := c.Probe; p != nil {
+		return g.Probe(ctx, p.Run, p.Execution)
+	}
 	id, err := g.Create(ctx, createRequest(target))
 	if err != nil {
 		return err
