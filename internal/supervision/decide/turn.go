@@ -32,7 +32,7 @@ func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (policy.R
 // checks.
 func (d *Deciding) take(attemptID *string, r *propose.Report, catalog []propose.Entry) policy.Review {
 	s, turnID := d.s, d.fresh.ID()
-	reported := propose.NewReported(r, d.text)
+	reported := propose.NewReported(r, catalog, d.text)
 	d.emit(&run.Proposed{TurnID: turnID, AttemptID: attemptID, Report: reported, ReportDigest: authority.Digest(authority.DomainReport, reported)})
 	review := policy.Check(s, catalog, r, d.now, d.doors.Checks...)
 	checked := policy.NewChecked(s, turnID, review)

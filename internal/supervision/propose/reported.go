@@ -1,9 +1,14 @@
 package propose
 
-import "countersign/evidence"
+import (
+	"countersign/evidence"
+	"countersign/internal/canon"
+)
 
 // Reported is a report as evidence holds it: structure in full, prose as
-// commitments.
+// commitments. Arguments that are none of the catalog's are whatever their sender
+// liked, so they are prose too: a commitment to their JSON stands in their place. In
+// event data they could pass for commitments, and nobody could erase them.
 type Reported struct {
 	GoalRestatement     evidence.Commitment   `json:"goalRestatement"`
 	Candidates          []ReportedCandidate   `json:"candidates"`
@@ -28,8 +33,9 @@ type ReportedJustification struct {
 	EvidenceRefs []string            `json:"evidenceRefs"`
 }
 
-// NewReported turns a report into its evidence form; text salts and keeps one prose.
-func NewReported(r *Report, text func(string) evidence.Commitment) Reported {
+// NewReported turns a report on a catalog into its evidence form; text salts and keeps
+// one prose.
+func NewReported(r *Report, catalog []Entry, text func(string) evidence.Commitment) Reported {
 	out := Reported{
 		GoalRestatement:     text(r.GoalRestatement),
 		SelectedCandidateID: r.SelectedCandidateID,
@@ -39,6 +45,9 @@ func NewReported(r *Report, text func(string) evidence.Commitment) Reported {
 	}
 	for _, c := range r.Candidates {
 		rc := ReportedCandidate{ID: c.ID, Action: c.Action, Purpose: text(c.Purpose), Disposition: c.Disposition}
+		if FindEntry(catalog, func(e *Entry) bool { return sameJSON(e.Args, c.Action.Args) }) == nil {
+			rc.Action.Args = canon.MustMarshal(text(string(c.Action.Args)))
+		}
 		if c.RejectionReason != nil {
 			reason := text(*c.RejectionReason)
 			rc.RejectionReason = &reason

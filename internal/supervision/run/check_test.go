@@ -428,9 +428,11 @@ func TestDigests(t *testing.T) {
 func TestReportedKeepsTheChecks(t *testing.T) {
 	r := about(t, "submit")().r
 	r.Candidates = append(r.Candidates, propose.Candidate{ID: "b", Action: r.Candidates[0].Action, Purpose: "another way", Disposition: propose.DispositionRejected, RejectionReason: pointer("not needed")})
+	const foreign = `{"a":{"length":1,"text":"x"},"b":[1]}`
+	r.Candidates[1].Action.Args = json.RawMessage(foreign)
 	r.Uncertainties = []string{"none"}
 	texts := map[string]bool{}
-	reported := propose.NewReported(r, func(s string) evidence.Commitment {
+	reported := propose.NewReported(r, about(t, "submit")().catalog, func(s string) evidence.Commitment {
 		texts[s] = true
 		return evidence.NewText([evidence.SaltSize]byte{1}, s).Commit()
 	})
@@ -442,12 +444,15 @@ func TestReportedKeepsTheChecks(t *testing.T) {
 		}
 	}
 	raw := string(canon.MustMarshal(reported))
-	for _, prose := range []string{r.GoalRestatement, r.Candidates[0].Purpose, "another way", "not needed", r.Justification.Summary, "none"} {
-		if !texts[prose] || strings.Contains(raw, strconv.Quote(prose)) {
+	if args := string(reported.Candidates[0].Action.Args); args != string(r.Candidates[0].Action.Args) {
+		t.Errorf("the catalog's own arguments became %s", args)
+	}
+	for _, prose := range []string{r.GoalRestatement, r.Candidates[0].Purpose, "another way", "not needed", r.Justification.Summary, "none", foreign} {
+		if !texts[prose] || strings.Contains(raw, strconv.Quote(prose)) || strings.Contains(raw, foreign) {
 			t.Errorf("%q is kept: %t; evidence: %s", prose, texts[prose], raw)
 		}
 	}
-	if len(texts) != 6 {
+	if len(texts) != 7 {
 		t.Errorf("%d texts, want one for each prose", len(texts))
 	}
 }

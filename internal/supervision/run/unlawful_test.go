@@ -195,7 +195,7 @@ func failed(t rapid.TB) *world {
 // proposed is a faultless turn.proposed.
 func (w *world) proposed(id string) *run.Proposed {
 	w.Helper()
-	r := propose.NewReported(reportOn(w.entry(id), w.read().Observation), func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
+	r := propose.NewReported(reportOn(w.entry(id), w.read().Observation), w.catalog, func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
 	return &run.Proposed{w.id(), nil, r, authority.Digest(authority.DomainReport, r)}
 }
 
