@@ -34,7 +34,7 @@ const maxLines = 2000
 var rings = [][]string{
 	{"internal/canon", "internal/money", "internal/pubkey", "internal/limits", "api", "internal/client"},
 	{"evidence", "dispatch", "internal/scripted", "internal/narrate"},
-	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide"},
+	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement",
 		"internal/keys",
@@ -43,7 +43,7 @@ var rings = [][]string{
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
-	{"internal/supervision/records", "internal/supervision/gateway", "internal/supervision/managed", "internal/identity", "internal/audit"},
+	{"internal/supervision/records", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/identity", "internal/audit"},
 	{"internal/channel/bounds", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/channel", "internal/console"}, // every route together; the pages
 	{"internal/app"},
@@ -62,10 +62,12 @@ var withinRing = map[string][]string{
 	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},                                              // what is checked, and against what
 	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
 	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/state"},
-	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
-	"internal/supervision/managed":     {"internal/supervision/gateway"},                      // it lets runs go on
-	"internal/channel/edge":            {"internal/channel/bounds"},                           // every request is an exchange
-	"internal/channel/owner":           {"internal/channel/edge", "internal/channel/wire"},    // the one error table; the JSON forms that both show
+	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/admission", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
+	"internal/supervision/guardian":    {"internal/authority", "internal/supervision/run", "internal/supervision/state"},        // denials; what a run is bound to, and how an unlawful transition is named
+	"internal/supervision/workspace":   {"internal/supervision/gateway", "internal/supervision/records"},                        // a verification makes synthetic runs
+	"internal/supervision/managed":     {"internal/supervision/gateway"},                                                        // it lets runs go on
+	"internal/channel/edge":            {"internal/channel/bounds"},                                                             // every request is an exchange
+	"internal/channel/owner":           {"internal/channel/edge", "internal/channel/wire"},                                      // the one error table; the JSON forms that both show
 	"internal/channel/agent":           {"internal/channel/edge", "internal/channel/wire"},
 }
 
@@ -82,7 +84,7 @@ var support = []string{
 var pure = []string{
 	"internal/canon", "internal/money", "internal/pubkey", "evidence", "internal/authority",
 	"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy",
-	"internal/supervision/chain", "internal/supervision/decide",
+	"internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian",
 }
 
 // impure is what a pure package does not import, subpackages included.

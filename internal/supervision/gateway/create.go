@@ -2,96 +2,83 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"countersign/dispatch"
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
-	"countersign/internal/money"
+	"countersign/internal/supervision/admission"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/proof"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
 )
 
-// CreateRequest is the body of POST /runs with its defaults filled in.
-type CreateRequest struct {
-	Config      run.Config
-	Budget      money.Cents
-	Instruction string
-	Terms       json.RawMessage // nil: the fixture's
-}
+// CreateRequest asks for a run.
+type CreateRequest = admission.Request
 
 // Create creates and initializes a run (H-092) and returns its id. A value that
-// is known but not built is denied with NOT_IMPLEMENTED, which names it.
+// is known but not built is denied with NOT_IMPLEMENTED, which names it. A run that is
+// bound to a policy is decided again when that policy has changed meanwhile.
 func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
-	svc, denial := g.built(r.Config)
-	if denial != nil {
-		return "", denial
+	for range maxTries {
+		admitted, err := admission.Bind(ctx, g.Reader, r)
+		if err != nil {
+			return "", err
+		}
+		id, again, err := g.create(ctx, admitted)
+		if !again {
+			return id, err
+		}
 	}
+	return "", fmt.Errorf("%w: the guardian policy does not stand still", ErrUnavailable)
+}
+
+// create is one try; again says that the policy has changed meanwhile and nothing was
+// stored.
+func (g *Gateway) create(ctx context.Context, r admission.Admitted) (id string, again bool, err error) {
+	if denial := g.built().Deny(r.Config); denial != nil {
+		return "", false, denial
+	}
+	svc := g.services[r.Config.Service]
 	create := decide.CreateRequest{
-		Workspace: g.Workspace, Issuer: g.Issuer, Config: r.Config, Instruction: r.Instruction,
+		Workspace: g.Workspace, Issuer: g.Issuer, Config: r.Config, Instruction: r.Instruction, Binding: r.Binding,
 		Operations: svc.Operations(), MaxUses: svc.MaxUses(), Workflow: svc.Workflow(),
 		Budget: authority.Budget{Limit: r.Budget}, Currency: svc.Currency(),
 	}
 	origin := svc.LocalOrigin()
 	if r.Config.Target == run.TargetHosted {
 		if g.Store == nil {
-			return "", &authority.Denial{Reason: authority.HostedUnreachable, Detail: "No store is configured; start the server with --store-origin and --store-key."}
+			return "", false, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "No store is configured; start the server with --store-origin and --store-key."}
 		}
 		origin = g.Store.Origin
 		create.StoreOrigin, create.StoreKeys = &g.Store.Origin, proof.Pin(g.Store.Keys)
 	}
 	terms, denial := svc.Terms(r.Terms, origin)
 	if denial != nil {
-		return "", denial
+		return "", false, denial
 	}
 	create.Terms, create.TermTexts, create.Constraints = terms.JSON, terms.Texts, terms.Constraints
 	if r.Config.Target == run.TargetHosted {
-		return g.createHosted(ctx, svc, create)
+		id, err = g.createHosted(ctx, svc, create) // a bound run is local
+		return id, false, err
 	}
-	return g.createLocal(ctx, svc, create)
+	return g.createLocal(ctx, svc, create, r)
 }
 
-// built denies what this build does not do: every such value by its name, with what
-// to send in its place. Some of them are the protocol's defaults.
-func (g *Gateway) built(c run.Config) (Service, *authority.Denial) {
-	svc, ok := g.services[c.Service]
-	_, hosted := svc.(Hosted)
-	var missing, instead []string
-	for _, m := range []struct {
-		built       bool
-		name, value string
-		instead     string // JSON
-		standard    bool   // the value stands for an absent member
-	}{
-		{ok, "service", c.Service, fmt.Sprintf("%q", g.Services[0].Name()), false},
-		{!ok || c.Target != run.TargetHosted || hosted, "target", c.Target, `"local"`, false},
-		{c.Channel == "http", "channel", c.Channel, `"http"`, c.Channel == "browser"},
-		{c.ExecutionMode == "replay", "executionMode", c.ExecutionMode, `"replay"`, false},
-		{c.Executor == "replay", "executor", c.Executor, `"replay"`, false},
-		{c.Interrogator == "replay", "interrogator", c.Interrogator, `"replay"`, false},
-		{!c.ReasoningEvidence, "reasoningEvidence", "true", "false", false},
-	} {
-		if m.built {
-			continue
+// built is what runs may name.
+func (g *Gateway) built() (b admission.Built) {
+	for _, s := range g.Services {
+		b.Services = append(b.Services, s.Name())
+		if _, hosted := s.(Hosted); hosted {
+			b.Hosted = append(b.Hosted, s.Name())
 		}
-		what := fmt.Sprintf("%s %q", m.name, m.value)
-		if m.standard {
-			what += " (the default)"
-		}
-		missing, instead = append(missing, what), append(instead, fmt.Sprintf("%q: %s", m.name, m.instead))
 	}
-	if len(missing) > 0 {
-		return nil, &authority.Denial{Reason: authority.NotImplemented, Detail: "Not built: " + strings.Join(missing, ", ") + ". Send " + strings.Join(instead, ", ") + "."}
-	}
-	return svc, nil
+	return b
 }
 
 // fresh begins a new run at the ledger's time.
@@ -104,11 +91,11 @@ func (g *Gateway) fresh(ctx context.Context) (*attempt, error) {
 }
 
 // createLocal stores run, grant, service state, first observation and start in
-// one commit.
-func (g *Gateway) createLocal(ctx context.Context, svc Service, r decide.CreateRequest) (string, error) {
+// one commit. It rests on the policy that the run is bound to.
+func (g *Gateway) createLocal(ctx context.Context, svc Service, r decide.CreateRequest, b admission.Admitted) (id string, again bool, err error) {
 	a, err := g.fresh(ctx)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	r.RunID = a.NewID()
 	a.Create(r)
@@ -116,14 +103,19 @@ func (g *Gateway) createLocal(ctx context.Context, svc Service, r decide.CreateR
 	a.change.Writes = append(a.change.Writes, ledger.Write{Key: g.serviceKey(r.RunID), Head: evidence.Genesis, State: state})
 	sighting, err := svc.SeeLocal(state, nil)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	sighting.CapturedAt = a.Now()
 	if err := g.record(a, svc, sighting); err != nil {
-		return "", err
+		return "", false, err
 	}
 	a.Initialize()
-	return r.RunID, g.once(ctx, a)
+	if b.Guard == nil {
+		return r.RunID, false, g.once(ctx, a)
+	}
+	a.change.Guards, a.change.NotAfter = append(a.change.Guards, *b.Guard), b.Until
+	again, err = g.commit(ctx, a)
+	return r.RunID, again, err
 }
 
 // once commits a transition that nobody can race for.

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"countersign/dispatch"
@@ -126,6 +127,7 @@ type Gateway struct {
 	*records.Reader
 	services map[string]Service
 	lines    line.Lines
+	settled  atomic.Pointer[time.Time] // see Settled
 }
 
 // New returns a gateway.
@@ -276,7 +278,7 @@ func (g *Gateway) fill(a *attempt, t *decide.Transition) error {
 	}
 	write := ledger.Write{
 		Key: key, Revision: a.subject.Revision, Head: a.link().Hash, State: state, Due: t.State.Due(), Events: events, Texts: t.Texts,
-		Attributes: []ledger.Attribute{{Name: "status", Value: t.State.Status}, {Name: "service", Value: t.State.Config.Service}},
+		Attributes: []ledger.Attribute{{Name: "status", Value: t.State.Status}, {Name: "service", Value: t.State.Config.Service}, records.Purpose(t.State)},
 	}
 	// What callers put in before (sealed values) belongs to the run's write.
 	for i, w := range a.change.Writes {

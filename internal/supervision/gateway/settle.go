@@ -22,8 +22,19 @@ func (g *Gateway) Settle(ctx context.Context) {
 			return
 		case <-tick.C:
 			g.settleDue(ctx)
+			now := time.Now()
+			g.settled.Store(&now)
 		}
 	}
+}
+
+// Settled returns when the newest round of [Gateway.Settle] ended in this process, by
+// its own clock; zero: none has yet.
+func (g *Gateway) Settled() time.Time {
+	if at := g.settled.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // settlePage is how many due subjects are read at once.

@@ -9,11 +9,16 @@ import (
 	"strings"
 
 	"countersign/evidence"
+	"countersign/internal/ledger"
 )
 
 // Export writes the run's signed evidence as it stands now (H-101, G-16).
 func (r *Reader) Export(ctx context.Context, id string, w io.Writer) error {
-	key := r.Key(id)
+	return r.ExportChain(ctx, r.Key(id), w)
+}
+
+// ExportChain writes the signed evidence of any subject with a chain.
+func (r *Reader) ExportChain(ctx context.Context, key ledger.Key, w io.Writer) error {
 	subject, now, err := r.ledger.Load(ctx, key)
 	if err != nil {
 		return notFound(err)
@@ -31,14 +36,14 @@ func (r *Reader) Export(ctx context.Context, id string, w io.Writer) error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return evidence.WriteExport(w, r.key, now, evidence.Source{
-		Subject: named, Head: subject.Link(), Events: r.upTo(ctx, id, subject.Sequence), Texts: r.referenced(ctx, id, subject.Sequence, texts),
+		Subject: named, Head: subject.Link(), Events: r.upTo(ctx, key, subject.Sequence), Texts: r.referenced(ctx, key, subject.Sequence, texts),
 	})
 }
 
 // upTo streams the chain from its beginning to the event with that sequence.
-func (r *Reader) upTo(ctx context.Context, id string, head int64) iter.Seq2[evidence.Event, error] {
+func (r *Reader) upTo(ctx context.Context, key ledger.Key, head int64) iter.Seq2[evidence.Event, error] {
 	return func(yield func(evidence.Event, error) bool) {
-		err := r.each(ctx, id, 0, func(e evidence.Event) (bool, error) {
+		err := r.eachOf(ctx, key, 0, func(e evidence.Event) (bool, error) {
 			return e.Sequence <= head && yield(e, nil) && e.Sequence < head, nil
 		})
 		if err != nil {
@@ -49,10 +54,10 @@ func (r *Reader) upTo(ctx context.Context, id string, head int64) iter.Seq2[evid
 
 // referenced streams, by ascending commitment, the texts that the events up to
 // head commit to: one that came with a later event stays out.
-func (r *Reader) referenced(ctx context.Context, id string, head int64, texts []evidence.Text) iter.Seq2[evidence.Text, error] {
+func (r *Reader) referenced(ctx context.Context, key ledger.Key, head int64, texts []evidence.Text) iter.Seq2[evidence.Text, error] {
 	return func(yield func(evidence.Text, error) bool) {
 		named := map[string]bool{}
-		for e, err := range r.upTo(ctx, id, head) {
+		for e, err := range r.upTo(ctx, key, head) {
 			if err != nil {
 				yield(evidence.Text{}, err)
 				return

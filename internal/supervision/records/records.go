@@ -110,7 +110,11 @@ func (r *Reader) Stored(writes []ledger.Write, s *run.State, observed *run.Obser
 // each reads the chain from after a sequence in short reads, until the head that
 // was read first or until f says that it has seen enough.
 func (r *Reader) each(ctx context.Context, runID string, after int64, f func(evidence.Event) (bool, error)) error {
-	key := r.Key(runID)
+	return r.eachOf(ctx, r.Key(runID), after, f)
+}
+
+// eachOf is [Reader.each] for any subject.
+func (r *Reader) eachOf(ctx context.Context, key ledger.Key, after int64, f func(evidence.Event) (bool, error)) error {
 	subject, _, err := r.ledger.Load(ctx, key)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -32,6 +32,7 @@ type View struct {
 	Eligible   []string
 	Executions []Execution
 	Timeline   []Line
+	Binding    string // how the policy that the run is bound to stands now, "": it is bound to none
 }
 
 // Prepared is the prepared proposal together with the whole effect that an approval
@@ -111,6 +112,9 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 	if label, ok := r.Synthetic[s.Config.Service]; ok && s.Config.Target == run.TargetLocal {
 		v.Synthetic = &label
 	}
+	if v.Binding, err = r.binding(ctx, s); err != nil {
+		return nil, err
+	}
 	if s.Observation != nil {
 		seen, err := r.Catalog(ctx, s)
 		if err != nil {
@@ -157,9 +161,9 @@ func (v *View) fold(e evidence.Event) error {
 }
 
 // List returns up to limit runs, newest first, older than the run before when
-// that is not "" (H-091).
+// that is not "" (H-091). Runs of a policy's verification are not among them (H-207).
 func (r *Reader) List(ctx context.Context, before string, limit int) ([]*View, error) {
-	subjects, err := r.ledger.Find(ctx, ledger.Query{Workspace: r.workspace, Kind: ledger.KindRun, Before: before, Limit: limit})
+	subjects, err := r.ledger.Find(ctx, ledger.Query{Workspace: r.workspace, Kind: ledger.KindRun, Where: []ledger.Attribute{{Name: AttributePurpose, Value: PurposeOperation}}, Before: before, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
