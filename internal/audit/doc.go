@@ -4,8 +4,9 @@
 // in every event and still tell of something that was never permitted.
 //
 //   - Integrity is [evidence.Verify] against keys that were trusted before.
-//   - Lawfulness is a replay of the run's state machine (chain.Replay). A chain of
-//     another kind or machine is not replayed: its lawfulness is not proved, and
+//   - Lawfulness is a replay of the state machine of the chain's kind: a run
+//     (chain.Replay), a guardian policy or the inventory (guardian.Replay). A chain
+//     of another kind or machine is not replayed: its lawfulness is not proved, and
 //     the export does not pass.
 //   - Receipts: every signed receipt that the chain carries verifies under a
 //     store key, answers exactly the dispatch that the chain recorded before it,

@@ -44,7 +44,7 @@ type Receipts struct {
 type Lawfulness struct {
 	Known    bool           `json:"known"`  // the chain belongs to a machine of this program
 	Proved   bool           `json:"proved"` // known, and nothing is unlawful
-	Status   string         `json:"status"` // of the run, "" unless known
+	Status   string         `json:"status"` // of the run or the policy, "" unless known
 	Reason   string         `json:"reason"`
 	Failures int            `json:"failures"`
 	Unlawful []run.Unlawful `json:"unlawful"` // at most evidence.MaxFindings

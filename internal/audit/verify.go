@@ -1,13 +1,10 @@
 package audit
 
 import (
-	"fmt"
 	"io"
 
 	"countersign/dispatch"
 	"countersign/evidence"
-	"countersign/internal/supervision/chain"
-	"countersign/internal/supervision/run"
 )
 
 // Options of a verification.
@@ -27,7 +24,7 @@ type Options struct {
 // Verify verifies one export. Like [evidence.Verify] it returns an error only
 // when there is nothing to report on.
 func Verify(r io.Reader, o Options) (*Report, error) {
-	var machine chain.Replay
+	var m machine
 	receipts := newReceipts(o.StoreKeys)
 	var batch *evidence.Batch
 	if o.Batch {
@@ -38,7 +35,7 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 		keys.given = append(keys.given, evidence.KeyID(k.Public))
 	}
 	integrity, err := evidence.Verify(r, o.Keys, evidence.Options{Head: o.Head, Batch: batch, Each: func(e evidence.Event) error {
-		machine.Apply(e)
+		m.apply(e)
 		receipts.apply(e)
 		keys.name(e.KeyID)
 		return nil
@@ -47,28 +44,8 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 		return nil, err
 	}
 	keys.name(integrity.KeyID)
-	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: lawfulness(&machine, integrity.Subject), keys: keys}
+	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: m.lawfulness(integrity.Subject), keys: keys}
 	report.CannotShow = append(report.CannotShow, cannotShow(report.Receipts.Keys, report.Receipts.Stated)...)
 	report.Verified = report.OK()
 	return report, nil
-}
-
-// lawfulness is what the replay found.
-func lawfulness(machine *chain.Replay, s evidence.Subject) Lawfulness {
-	if !machine.Known() {
-		return Lawfulness{
-			Unlawful: []run.Unlawful{},
-			Reason:   fmt.Sprintf("not proved: this program has no machine %d for a chain of kind %q", s.Machine, s.Kind),
-		}
-	}
-	unlawful := machine.Unlawful()
-	l := Lawfulness{
-		Known: true, Proved: len(unlawful) == 0, Status: machine.State().Status, Failures: len(unlawful),
-		Unlawful: append([]run.Unlawful{}, unlawful[:min(len(unlawful), evidence.MaxFindings)]...),
-	}
-	l.Reason = "every transition is lawful; the run is " + l.Status
-	if !l.Proved {
-		l.Reason = "the chain tells of transitions that the machine forbids"
-	}
-	return l
 }

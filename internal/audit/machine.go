@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"fmt"
+
+	"countersign/evidence"
+	"countersign/internal/supervision/chain"
+	"countersign/internal/supervision/guardian"
+	"countersign/internal/supervision/run"
+)
+
+// replay is the state machine that makes a chain lawful or not.
+type replay interface {
+	Apply(evidence.Event)
+	Known() bool
+	Unlawful() []run.Unlawful
+}
+
+// machine replays a chain by the machine of its kind, which its first event states.
+type machine struct {
+	replay replay
+	says   func() string // what a lawful chain comes to
+	status func() string
+}
+
+func (m *machine) apply(e evidence.Event) {
+	if m.replay == nil {
+		m.choose(e)
+	}
+	m.replay.Apply(e)
+}
+
+func (m *machine) choose(e evidence.Event) {
+	subject, _ := e.Subject() // an unreadable one is of no known kind
+	switch subject.Kind {
+	case guardian.Kind:
+		r := guardian.NewReplay()
+		m.replay, m.status = r, func() string { return policyStatus(r.State()) }
+		m.says = func() string { return "the policy is at " + policySays(r.State()) }
+	case guardian.KindInventory:
+		r := guardian.NewInventoryReplay()
+		m.replay, m.status = r, func() string { return "" }
+		m.says = func() string {
+			return fmt.Sprintf("the inventory lists %d services and %d policies", len(r.State().Services), len(r.State().Guardians))
+		}
+	default:
+		r := &chain.Replay{}
+		m.replay, m.status = r, func() string { return r.State().Status }
+		m.says = func() string { return "the run is " + r.State().Status }
+	}
+}
+
+// policyStatus leaves out what only time tells: whether a verification is fresh and a
+// publication enforced.
+func policyStatus(s *guardian.State) string {
+	if s.Published != nil {
+		return guardian.StatePublished
+	}
+	return guardian.StateDraft
+}
+
+func policySays(s *guardian.State) string {
+	if s.Published == nil {
+		return fmt.Sprintf("revision %d, never published", s.Revision)
+	}
+	return fmt.Sprintf("revision %d, version %d published at %s", s.Revision, s.Published.Version, s.Published.PublishedAt)
+}
+
+// lawfulness is what the replay found.
+func (m *machine) lawfulness(s evidence.Subject) Lawfulness {
+	if m.replay == nil || !m.replay.Known() {
+		return Lawfulness{
+			Unlawful: []run.Unlawful{},
+			Reason:   fmt.Sprintf("not proved: this program has no machine %d for a chain of kind %q", s.Machine, s.Kind),
+		}
+	}
+	unlawful := m.replay.Unlawful()
+	l := Lawfulness{
+		Known: true, Proved: len(unlawful) == 0, Status: m.status(), Failures: len(unlawful),
+		Unlawful: append([]run.Unlawful{}, unlawful[:min(len(unlawful), evidence.MaxFindings)]...),
+	}
+	l.Reason = "every transition is lawful; " + m.says()
+	if !l.Proved {
+		l.Reason = "the chain tells of transitions that the machine forbids"
+	}
+	return l
+}
