@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	spec "countersign/api"
 	"countersign/dispatch"
@@ -22,6 +24,7 @@ import (
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/service/bank"
 	"countersign/internal/supervision/service/broker"
 	"countersign/internal/supervision/service/merchant"
@@ -41,6 +44,7 @@ type App struct {
 	steps    *managed.Steps
 	api      *edge.API
 	status   owner.Status
+	settling atomic.Pointer[time.Time] // since when the settler has been at work; nil: it is not
 
 	metrics         *metrics // nil without --metrics-addr
 	metricsListener net.Listener
@@ -148,8 +152,12 @@ func (a *App) newAPI() (*edge.API, error) {
 		return nil, err
 	}
 	owners, keys := identity.NewOwners(a.ledger, ledger.DefaultWorkspace, a.keys.Secret()), trusted(a.keys.EvidenceList())
+	policies, err := a.newWorkspace(owners)
+	if err != nil {
+		return nil, err
+	}
 	channel.Routes(api, owner.Config{
-		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status,
+		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: policies, Hosting: a.hosting,
 	})
 	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: owners, Keys: keys, Find: a.find})
 	return api, nil
@@ -161,6 +169,7 @@ func (a *App) find(ctx context.Context, status, before string, limit int) ([]con
 	if status != "" {
 		q.Where = []ledger.Attribute{{Name: "status", Value: status}}
 	}
+	q.Where = append(q.Where, ledger.Attribute{Name: records.AttributePurpose, Value: records.PurposeOperation}) // H-207
 	subjects, err := a.ledger.Find(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
@@ -216,7 +225,12 @@ func (a *App) Serve(ctx context.Context) error {
 	defer stop(nil)
 	var background sync.WaitGroup
 	defer background.Wait()
-	background.Go(func() { a.gateway.Settle(ctx) })
+	began := time.Now()
+	a.settling.Store(&began)
+	background.Go(func() {
+		a.gateway.Settle(ctx)
+		a.settling.Store(nil)
+	})
 	if a.failed != nil {
 		background.Go(func() {
 			select {

@@ -32,6 +32,9 @@ var contracted = []string{
 	"POST /api/v1/owner/runs/{id}/step", "POST /api/v1/owner/runs/{id}/play",
 	"POST /api/v1/owner/runs/{id}/approve", "POST /api/v1/owner/runs/{id}/clarify", "POST /api/v1/owner/runs/{id}/retry", "POST /api/v1/owner/runs/{id}/simulate",
 	"POST /api/v1/owner/runs/{id}/probe", "POST /api/v1/owner/runs/{id}/reconcile",
+	"GET /api/v1/owner/workspace", "POST /api/v1/owner/workspace/services", "POST /api/v1/owner/workspace/guardians", "GET /api/v1/owner/workspace/evidence",
+	"GET /api/v1/owner/workspace/guardians/{id}", "PUT /api/v1/owner/workspace/guardians/{id}", "GET /api/v1/owner/workspace/guardians/{id}/evidence",
+	"POST /api/v1/owner/workspace/guardians/{id}/verify", "POST /api/v1/owner/workspace/guardians/{id}/activate", "GET /api/v1/owner/hosting",
 	"GET /api/v1/capabilities", "GET /api/v1/observation", "POST /api/v1/turns", "GET /api/v1/decision", "POST /api/v1/operation",
 }
 
@@ -66,8 +69,13 @@ func TestDocument(t *testing.T) {
 	}
 
 	c := h.agent("local")
+	guardian := h.owner("POST", "/workspace/guardians", guardianBody()).text("guardianId")
 	for _, o := range document().operations {
-		p := strings.ReplaceAll(o.Path, "{id}", c.run)
+		id := c.run
+		if strings.Contains(o.Path, "/guardians/") {
+			id = guardian
+		}
+		p := strings.ReplaceAll(o.Path, "{id}", id)
 		credential := set("Authorization", "Bearer "+c.token)
 		if strings.HasPrefix(p, ownerPrefix) {
 			credential = h.asOwner(h.signIn())

@@ -127,8 +127,36 @@ func record(h *house) map[string]exchange {
 		keep(operation, e.name, e.body, e.answer)
 	}
 	keep("get-limits", "what-is-missing", nil, h.owner("GET", "/limits", nil))
+	guardianExamples(h, keep)
 	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
 	return all
+}
+
+// guardianExamples takes a policy from its draft to its publication.
+func guardianExamples(h *house, keep func(operation, name string, request any, a answer) answer) {
+	service := map[string]any{"name": "Synthetic merchant", "kind": "merchant", "environment": "local", "description": "The shop inside the control plane."}
+	registered := keep("create-service", "local-merchant", service, h.owner("POST", "/workspace/services", service)).text("serviceId")
+	policy := guardianBody()
+	delete(policy, "service")
+	policy["serviceId"] = registered
+	path := "/workspace/guardians/" + keep("create-guardian", "draft", policy, h.owner("POST", "/workspace/guardians", policy)).text("guardianId")
+	policy["revision"], policy["budgetCents"] = 1, "13000"
+	keep("edit-guardian", "second-revision", policy, h.owner("PUT", path, policy))
+	second := map[string]any{"revision": 2}
+	keep("verify-guardian", "passed", second, h.owner("POST", path+"/verify", second))
+	keep("activate-guardian", "first-version", second, h.owner("POST", path+"/activate", second))
+	keep("get-guardian", "published", nil, h.owner("GET", path, nil))
+	keep("get-workspace", "one-policy", nil, h.owner("GET", "/workspace", nil))
+	keep("get-guardian-evidence", "published", nil, h.owner("GET", path+"/evidence", nil))
+	keep("get-inventory-evidence", "one-policy", nil, h.owner("GET", "/workspace/evidence", nil))
+	keep("get-hosting", "embedded", nil, h.owner("GET", "/hosting", nil))
+}
+
+func guardianBody() map[string]any {
+	return map[string]any{
+		"name": "Keyboard purchases", "service": "merchant", "environment": "local", "mode": "bounded", "budgetCents": "13700", "provider": "replay",
+		"operations": []string{"merchant.catalog", "merchant.cart.add", "merchant.checkout.prepare"}, "channels": []string{"http"},
+	}
 }
 
 // oneFrame resumes a stream one event before the head and reads that event.

@@ -33,6 +33,7 @@ import (
 	"countersign/internal/supervision/service/bank"
 	"countersign/internal/supervision/service/broker"
 	"countersign/internal/supervision/service/merchant"
+	"countersign/internal/supervision/workspace"
 	"countersign/store"
 )
 
@@ -115,11 +116,33 @@ func (h *house) answer(l net.Listener, c config) {
 	if c.unchecked {
 		sessions = &onceLooked{Ledger: h.ledger}
 	}
+	owners := identity.NewOwners(sessions, ledger.DefaultWorkspace, h.secret)
 	channel.Routes(h.api, owner.Config{
-		Gateway: h.gateway, Steps: h.steps(), Owners: identity.NewOwners(sessions, ledger.DefaultWorkspace, h.secret), Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
-		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList,
+		Gateway: h.gateway, Steps: h.steps(), Owners: owners, Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
+		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList, Workspace: h.workspace(owners), Hosting: h.hosting,
 	})
 	h.serve(l)
+}
+
+// workspace verifies policies against this house's own server.
+func (h *house) workspace(owners *identity.Owners) *workspace.Workspace {
+	return workspace.New(workspace.Config{
+		Ledger: h.ledger, Signing: h.keys.Evidence(), Issuer: h.origin, Workspace: ledger.DefaultWorkspace, Runs: h.gateway, Services: h.gateway.Services,
+		Channels: []string{"http"}, Log: slog.New(slog.DiscardHandler), HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Base: h.origin,
+		SignIn: func(ctx context.Context) (string, func(context.Context) error, error) {
+			cookie, session, err := owners.SignIn(ctx, h.secret, "verification")
+			return edge.OwnerCookie + "=" + cookie, func(ctx context.Context) error { return owners.SignOut(ctx, session) }, err
+		},
+	})
+}
+
+// hosting stands for what package app says.
+func (h *house) hosting(context.Context) (owner.Hosting, error) {
+	at := evidence.TimeOf(h.clock.Now())
+	return owner.Hosting{
+		Database: owner.Database{Engine: "sqlite", Connected: true}, Runtime: owner.Runtime{Location: "local", Platform: "linux/amd64", Origin: h.origin},
+		Worker: owner.Worker{Name: "settler", InProcess: true, Status: "running", LastPassAt: &at}, SigningKey: h.keys.Evidence().ID, CheckedAt: at,
+	}, nil
 }
 
 // beside is another API over the same ledger.

@@ -19,6 +19,7 @@ import (
 	"countersign/internal/identity"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
+	"countersign/internal/supervision/workspace"
 )
 
 // Config is what the routes show beside runs.
@@ -29,6 +30,8 @@ type Config struct {
 	Keys          evidence.Keys // the verification keys, oldest first
 	Specification []byte        // api/protocol.md
 	Status        Status
+	Workspace     *workspace.Workspace
+	Hosting       func(context.Context) (Hosting, error)
 	Heartbeat     time.Duration // of streams; 0 means 15 s, only tests set it
 	MaxList       int           // bytes; 0 means MaxList, only tests set it
 }
@@ -45,7 +48,8 @@ func Register(api *edge.API, c Config) {
 	edge.Register(api, operation("list-runs", http.MethodGet, "/runs", "List runs", "Complete views of at most 100 runs, newest first, at most about 8 MB; nextCursor names the next page."), o.list)
 	create := operation("create-run", http.MethodPost, "/runs", "Create and initialize a run",
 		"Creates the run with its one bounded grant. Values that are known but not built are 501 and named.",
-		authority.NotImplemented, authority.HostedUnreachable, authority.DispatchUnconfirmed, authority.Frozen)
+		authority.NotImplemented, authority.HostedUnreachable, authority.DispatchUnconfirmed, authority.Frozen,
+		authority.NotFound, authority.GuardianNotPublished, authority.GuardianDegraded, authority.GuardianMismatch)
 	create.DefaultStatus = http.StatusCreated
 	edge.Register(api, create, o.create)
 	edge.Register(api, operation("get-run", http.MethodGet, "/runs/{id}", "One run", "The complete current view and timeline.", authority.NotFound), o.get)
@@ -74,6 +78,7 @@ func Register(api *edge.API, c Config) {
 		Description: "Markdown.", Content: map[string]*huma.MediaType{"text/markdown": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}}
 	edge.Register(api, spec, o.specification)
+	registerWorkspace(api, o)
 }
 
 func operation(id, method, path, summary, description string, reasons ...string) edge.Operation {

@@ -24,12 +24,13 @@ type createInput struct {
 		Target            string `json:"target,omitempty" enum:"local,hosted" default:"local" doc:"local: the synthetic form of the service inside the control plane. hosted: the store of --store-origin, for merchant alone." example:"hosted"`
 		Channel           string `json:"channel,omitempty" enum:"browser,http,mcp,webmcp" default:"browser" doc:"Only http is built. The default is not, so send it." example:"http"`
 		TrafficActor      string `json:"trafficActor,omitempty" enum:"agent,human" default:"agent" doc:"Caller-reported attribution; proves nothing and changes nothing." example:"agent"`
-		Mode              string `json:"mode,omitempty" enum:"exact,bounded" default:"exact" doc:"exact: every prepared transaction waits for its approval. bounded: the limits are approved up front." example:"bounded"`
+		Mode              string `json:"mode,omitempty" enum:"exact,bounded" doc:"Default: that of guardianId, else exact. exact: every prepared transaction waits for its approval. bounded: the limits are approved up front." example:"bounded"`
 		ExecutionMode     string `json:"executionMode,omitempty" enum:"live,replay" default:"replay" doc:"Only replay is built." example:"replay"`
 		Executor          string `json:"executor,omitempty" enum:"openai,replay" default:"replay" doc:"Only replay is built." example:"replay"`
-		Interrogator      string `json:"interrogator,omitempty" enum:"openai,replay" default:"replay" doc:"The guardian's provider. Only replay is built: verdicts that were written down beforehand." example:"replay"`
+		Interrogator      string `json:"interrogator,omitempty" enum:"openai,replay" doc:"Default: that of guardianId, else replay. The guardian's provider. Only replay is built: verdicts that were written down beforehand." example:"replay"`
 		ReasoningEvidence bool   `json:"reasoningEvidence,omitempty" default:"false" example:"false"`
-		BudgetCents       string `json:"budgetCents" pattern:"^(0|[1-9][0-9]{0,11})$" doc:"Integer cents as a decimal string." example:"13700"`
+		BudgetCents       string `json:"budgetCents,omitempty" pattern:"^(0|[1-9][0-9]{0,11})$" doc:"Integer cents as a decimal string. Only with guardianId it may be left out." example:"13700"`
+		GuardianID        string `json:"guardianId,omitempty" format:"uuid" doc:"A published guardian policy. It pins mode, budget and interrogator, and limits catalog and grant to its operations; what else is sent of these has to be equal."`
 		Instruction       string `json:"instruction" minLength:"1" maxLength:"2000" doc:"What the agent is asked for, in words. It grants nothing: terms and budget do." example:"Buy one Fieldwork keyboard for $137 total using the approved terms."`
 		Terms             *Terms `json:"terms,omitempty" doc:"What the run may do: exactly the members of its service. When absent those of the service's fixture."`
 	}
@@ -39,7 +40,7 @@ type runOutput struct{ Body *RunView }
 
 func (o *owner) create(ctx context.Context, in *createInput) (*runOutput, error) {
 	b := in.Body
-	budget, err := money.Parse(b.BudgetCents)
+	budget, err := money.Parse(cmp.Or(b.BudgetCents, "0"))
 	if err != nil {
 		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "body.budgetCents: want cents as a decimal string"}
 	}
@@ -52,7 +53,7 @@ func (o *owner) create(ctx context.Context, in *createInput) (*runOutput, error)
 			Service: b.Service, Target: b.Target, Channel: b.Channel, TrafficActor: b.TrafficActor, Mode: b.Mode, ExecutionMode: b.ExecutionMode,
 			Executor: b.Executor, Interrogator: b.Interrogator, ReasoningEvidence: b.ReasoningEvidence,
 		},
-		Budget: budget, Instruction: b.Instruction, Terms: terms,
+		Budget: budget, Instruction: b.Instruction, Terms: terms, GuardianID: b.GuardianID, BudgetUnset: b.BudgetCents == "",
 	})
 	if err != nil {
 		return nil, placed(err)
@@ -160,6 +161,7 @@ type RunView struct {
 	StopContext       wire.Nullable[stopcontext.Stop] `json:"stopContext"`
 	Currency          string                          `json:"currency"`
 	BudgetCents       string                          `json:"budgetCents"`
+	GuardianBinding   wire.Nullable[Binding]          `json:"guardianBinding" doc:"The policy as it was when the run was created; null: a legacy session."`
 	SpentCents        string                          `json:"spentCents"`
 	ReservedCents     string                          `json:"reservedCents"`
 	Grants            []authority.Grant               `json:"grants"`
@@ -181,6 +183,21 @@ type RunView struct {
 	Now               evidence.Time                   `json:"now" doc:"When this was read, by the server's clock; count expiries down from it."`
 	Head              string                          `json:"head" doc:"SEQ:HASH of the newest event; keep it to check an export with --head."`
 	Timeline          []Event                         `json:"timeline"`
+}
+
+// Binding is the guardian policy that a run is bound to. All but Policy is the snapshot
+// of the run's creation.
+type Binding struct {
+	GuardianID    string   `json:"guardianId"`
+	Service       string   `json:"service"`
+	Environment   string   `json:"environment"`
+	PolicyVersion int64    `json:"policyVersion" doc:"0: a synthetic run of the policy's verification."`
+	Mode          string   `json:"mode"`
+	BudgetCents   string   `json:"budgetCents"`
+	Provider      string   `json:"provider"`
+	Operations    []string `json:"operations"`
+	Channels      []string `json:"channels"`
+	Policy        string   `json:"policy" enum:"current,degraded,superseded,under_verification" doc:"How the policy stands now. It changes nothing for this run."`
 }
 
 // Execution is one execution of a run.
@@ -263,6 +280,9 @@ func newRunView(v *records.View) *RunView {
 		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.Null(wire.NewObservation(v.Observation)),
 		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(newProposal(s, v.Prepared)), Eligible: v.Eligible, Now: v.Now, LastDecision: wire.Null(wire.NewDecision(v.Decision)),
 		Clarifications: v.Clarifications, Executions: []Execution{}, Timeline: []Event{}, Head: v.Head,
+	}
+	if b := s.Binding; b != nil {
+		out.GuardianBinding = wire.Null(&Binding{b.GuardianID, b.Service, b.Environment, b.PolicyVersion, b.Mode, b.BudgetCents.String(), b.Provider, b.Operations, b.Channels, v.Binding})
 	}
 	if p := s.Permit; p != nil {
 		out.PendingPermit = wire.Null(&PendingPermit{p.ID, p.Bindings.OperationID, p.AmountCents.String(), p.ExpiresAt})
