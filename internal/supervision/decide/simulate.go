@@ -38,7 +38,7 @@ func (d *Deciding) Simulate(event string) *authority.Denial {
 		d.revokePermit(run.CauseState)
 		d.voidProposal("state")
 	case run.SimulateProviderTimeout:
-		d.revokePermit(run.CauseState)
+		d.revokePermit(run.CauseStop)
 		d.pause(authority.ProviderTimeout, stopcontext.SourceProvider)
 	}
 	return nil

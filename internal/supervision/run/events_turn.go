@@ -183,7 +183,7 @@ const (
 	CauseState     = "state"
 	CauseTerminate = "terminate"
 	CauseGrant     = "grant"
-	CauseStop      = "stop" // a managed attempt was given up
+	CauseStop      = "stop" // an attempt was given up
 	CauseSimulated = "simulated"
 )
 

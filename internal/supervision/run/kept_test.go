@@ -113,6 +113,12 @@ func TestTextsAmongTheTerms(t *testing.T) {
 		}
 	}()
 	r.Terms = json.RawMessage(`[]`)
+	d := decide.Begin(nil, w.now, w.fresh(), true, decide.Doors{})
+	plain := r
+	plain.TermTexts = nil
+	if d.Create(plain); string(d.State().Terms) != "[]" {
+		t.Errorf("terms without free text became %s", d.State().Terms)
+	}
 	decide.Begin(nil, w.now, w.fresh(), true, decide.Doors{}).Create(r)
 }
 

@@ -72,7 +72,7 @@ func TestSimulate(t *testing.T) {
 		{"drop_receipt", "ready", ready(local), nil, list{"receipt"}, nil, ""},
 		{"drop_receipt", "waiting", waiting(local), nil, list{"receipt"}, nil, ""},
 		{"provider_timeout", "ready", ready(local), list{"run.paused"}, list{"status", "stop"}, timeout, ""},
-		{"provider_timeout", "permitted", permitted(local, "item"), list{"permit.revoked", "run.paused"}, list{"status", "stop", "permit"}, timeout, "STALE_STATE"},
+		{"provider_timeout", "permitted", permitted(local, "item"), list{"permit.revoked", "run.paused"}, list{"status", "stop", "permit"}, timeout, "PERMIT_REVOKED"},
 	} {
 		w := c.stage(t)
 		was, n := w.read(), len(w.events)
