@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a page may take to become what is expected.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // chromium is the one Chromium that all tests share; each has a profile of its own in it.
 var chromium context.Context

@@ -18,7 +18,7 @@ type Config struct {
 	Reader *records.Reader
 	Owners *identity.Owners
 	Keys   evidence.Keys // the verification keys, oldest first
-	// Find returns up to limit runs, newest first, older than the run before unless
+	// Find returns up to limit runs, at most 100, newest first, older than the run before unless
 	// that is "". status is one of a run's, or "" for all. What time alone has brought
 	// about may not be in the status yet.
 	Find func(ctx context.Context, status, before string, limit int) ([]Found, error)

@@ -55,7 +55,7 @@ func TestMarkupIsText(t *testing.T) {
 	if n := eval[int](b, elements); n < 5 {
 		t.Errorf("control: %d elements", n)
 	}
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main a[href^=javascript]").click()`))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main a[href^=javascript]").dispatchEvent(new MouseEvent("click", {bubbles: true}))`))
 	if eval[bool](b, "window.broken === 1") {
 		t.Error("control: the policy lets a script run that is not a file of ours")
 	}
@@ -116,7 +116,6 @@ func TestPaging(t *testing.T) {
 	if n := eval[int](b, "document.querySelectorAll('tbody tr').length"); n != 100 {
 		t.Errorf("%d runs on a page, want 100", n)
 	}
-	b.accessible("runs-many")
 	b.do(chromedp.Click(chromedp.CSS("a[rel=next]")))
 	b.until("location.search.startsWith('?before=')")
 	b.until("document.readyState === 'complete'")

@@ -17,6 +17,8 @@ const (
 	listRuns = 100
 	// waitingRuns is how many runs of one status are looked at for what waits.
 	waitingRuns = 500
+	// maxFind is how many runs are found at once.
+	maxFind = 100
 )
 
 // line is a run in a list.
@@ -42,6 +44,24 @@ func (s *site) summary(ctx context.Context, id string) (line, evidence.Time, err
 	return line{id, state, state.Outcome(), text, state.UpdatedAt}, c.Now, nil
 }
 
+// newest finds the newest n runs and tells whether there are more.
+func (s *site) newest(ctx context.Context, status, before string, n int) (found []Found, more bool, err error) {
+	for {
+		next, err := s.Find(ctx, status, before, min(n+1-len(found), maxFind))
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, next...)
+		switch {
+		case len(found) > n:
+			return found[:n], true, nil
+		case len(next) == 0:
+			return found, false, nil
+		}
+		before = found[len(found)-1].ID
+	}
+}
+
 type runsData struct {
 	Lines []line
 	Next  string // path of the next page, "" on the last one
@@ -54,13 +74,12 @@ func (s *site) runs(r *http.Request) (*page, error) {
 	if before != "" && !authority.IsID(before) {
 		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.before: not the id of a run"}
 	}
-	found, err := s.Find(r.Context(), "", before, listRuns+1) // one more tells whether there is a next page
+	found, more, err := s.newest(r.Context(), "", before, listRuns)
 	if err != nil {
 		return nil, err
 	}
 	d := runsData{Older: before != ""}
-	if len(found) > listRuns {
-		found = found[:listRuns]
+	if more {
 		d.Next = "/runs?before=" + found[listRuns-1].ID
 	}
 	p := &page{Template: "runs", Title: "Runs", Section: "runs", Live: livePath}
@@ -92,13 +111,11 @@ func (s *site) approvals(r *http.Request) (*page, error) {
 	p := &page{Template: "approvals", Title: "Approvals", Section: "approvals", Live: livePath}
 	var d approvalsData
 	for _, status := range []string{run.StatusPaused, run.StatusRevoked, run.StatusTerminated, run.StatusFailed} {
-		found, err := s.Find(r.Context(), status, "", waitingRuns+1)
+		found, more, err := s.newest(r.Context(), status, "", waitingRuns)
 		if err != nil {
 			return nil, err
 		}
-		if len(found) > waitingRuns {
-			found, d.Cut = found[:waitingRuns], true
-		}
+		d.Cut = d.Cut || more
 		for _, f := range found {
 			l, now, err := s.summary(r.Context(), f.ID)
 			if err != nil {
