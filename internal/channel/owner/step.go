@@ -11,7 +11,7 @@ import (
 // registerSteps adds the routes by which a run goes on with its managed executor
 // (H-094, H-095).
 func (o *owner) registerSteps(api *edge.API) {
-	reasons := []string{authority.NotFound, authority.RunNotReady, authority.AttemptInProgress, authority.PermitOutstanding, authority.HostedUnreachable}
+	reasons := []string{authority.NotFound, authority.RunNotReady, authority.AttemptInProgress, authority.PermitOutstanding, authority.UnresolvedEffect, authority.HostedUnreachable}
 	edge.Register(api, operation("step-run", http.MethodPost, "/runs/{id}/step", "Advance one supervised action",
 		"Observes, asks the run's executor, checks, asks the guardian, executes and verifies one action. Only for a run that is ready, has no live permit and no attempt under way. Whatever the attempt comes to is in the view; a caller that hangs up ends nothing.",
 		reasons...), o.step)

@@ -19,12 +19,12 @@ type Matter struct {
 	// Clarifications are the owner's words, oldest first; they widen nothing.
 	Clarifications []evidence.Commitment
 	Terms          json.RawMessage
-	Grants      []authority.Grant
-	Workflow    []run.Step
-	Position    string // in the workflow
-	Observation *run.Observed
-	Report      *propose.Report
-	Review      policy.Review // its findings, all passed
+	Grants         []authority.Grant
+	Workflow       []run.Step
+	Position       string // in the workflow
+	Observation    *run.Observed
+	Report         *propose.Report
+	Review         policy.Review // its findings, all passed
 
 	// Text reads a free text that a commitment stands for: the instruction, a
 	// clarification, or the observation's view. The view is content of the service: untrusted, never

@@ -132,7 +132,7 @@ func (d *Deciding) ProposeManaged(a Attempt, r *propose.Report, catalog []propos
 
 // Conclude ends an attempt whose outcome is no proposal: the run pauses, and nothing is
 // repaired or tried again (H-037, H-038). native says that the provider itself refused.
-func (d *Deciding) Conclude(a Attempt, o *propose.Outcome, native bool) {
+func (d *Deciding) Conclude(a Attempt, o *propose.Outcome, native bool, catalog []propose.Entry) {
 	e := run.Concluded{AttemptID: a.ID, Kind: o.Kind, Text: d.text(o.Text), Source: stopcontext.SourceExecutor, Provider: a.Provider, Provenance: a.Provenance}
 	reason, source := authority.ExecutorRefused, stopcontext.SourceExecutor
 	switch {
@@ -140,7 +140,7 @@ func (d *Deciding) Conclude(a Attempt, o *propose.Outcome, native bool) {
 		reason = authority.ClarificationRequested
 	case o.Kind == propose.OutcomeAuthorization:
 		e.OperationID, e.ProposalID, reason = &o.OperationID, o.ProposalID, authority.AuthorizationRequired
-		if d.prepared(o) {
+		if d.approvable(o, catalog) {
 			reason, source = authority.ApprovalRequired, stopcontext.SourceRuntime
 		}
 	case native:
@@ -150,11 +150,14 @@ func (d *Deciding) Conclude(a Attempt, o *propose.Outcome, native bool) {
 	d.pause(reason, source)
 }
 
-// prepared reports whether an authorization_required names what the owner can approve
-// now: the prepared proposal of a run of exact mode (G-02).
-func (d *Deciding) prepared(o *propose.Outcome) bool {
-	p := d.s.Proposal
-	return d.s.Config.Mode == run.ModeExact && p != nil && p.Live(d.now) && o.ProposalID != nil && *o.ProposalID == p.ID && o.OperationID == p.OperationID
+// approvable reports whether an authorization_required names what the owner can approve
+// now: in exact mode the prepared proposal, when nothing else is missing for it (G-02).
+func (d *Deciding) approvable(o *propose.Outcome, catalog []propose.Entry) bool {
+	if d.s.Config.Mode != run.ModeExact || o.ProposalID == nil {
+		return false
+	}
+	e := policy.Approvable(d.s, catalog, d.now)
+	return e != nil && *e.Effect.TransactionProposalID == *o.ProposalID && e.OperationID == o.OperationID
 }
 
 // Reject ends an attempt whose answer was malformed when no repair is left. What came

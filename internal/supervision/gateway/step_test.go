@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -299,6 +300,18 @@ func TestRepair(t *testing.T) {
 		must(t, err)
 		if rejected.SHA256 != canon.Hash([]byte(malformed)) || rejected.Bytes != int64(len(malformed)) || raw != malformed || m.asked() != 2 {
 			t.Errorf("rejected %+v, raw %q, asked %d times", rejected, raw, m.asked())
+		}
+		h.verify(id)
+
+		// What a model calls its members is as long as it likes; what is said of it is not.
+		id = h.create(run.TargetLocal)
+		m = &model{says: []says{fixed(`{"` + strings.Repeat("é", 30000) + `":1}`)}}
+		must(t, m.on(h.Gateway).Step(t.Context(), id))
+		h.stopped(id, authority.MalformedModelReport, "retry")
+		for _, text := range m.problems {
+			if _, said, _ := strings.Cut(text, "|"); utf8.RuneCountInString(said) != 2000 {
+				t.Errorf("a problem of %d characters", utf8.RuneCountInString(said))
+			}
 		}
 		h.verify(id)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -197,25 +198,34 @@ func (x *attempt) ask(f func(context.Context) ([]byte, error)) answer {
 func refused(r *Refusal) *propose.Outcome {
 	text := "The model provider refused and gave no reason."
 	if r.Explanation != "" {
-		text = r.Explanation
-		if utf8.RuneCountInString(text) > propose.MaxExplanation {
-			text = string([]rune(text)[:propose.MaxExplanation])
-		}
+		text = cut(r.Explanation, propose.MaxExplanation)
 	}
 	return &propose.Outcome{Kind: propose.OutcomeRefusal, Text: text}
 }
+
+// maxProblem bounds what is said about an outcome, in characters: names of members may
+// be the model's own.
+const maxProblem = 2000
 
 // problem says what is wrong with an outcome, a line for each place.
 func problem(err error) string {
 	malformed, ok := errors.AsType[*propose.MalformedError](err)
 	if !ok {
-		return err.Error()
+		return cut(err.Error(), maxProblem)
 	}
-	var lines string
+	var lines strings.Builder
 	for _, p := range malformed.Problems {
-		lines += p.Pointer + ": " + p.Message + "\n"
+		fmt.Fprintf(&lines, "%s: %s\n", p.Pointer, p.Message)
 	}
-	return lines
+	return cut(lines.String(), maxProblem)
+}
+
+// cut is at most the first n characters of s.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n])
 }
 
 // submit takes the answer in: a proposal is checked and judged, anything else stops the
@@ -235,7 +245,7 @@ func (x *attempt) submit(got answer) error {
 		case got.outcome.Kind == propose.OutcomeProposal:
 			x.propose(d, got.outcome.Report, &metrics)
 		default:
-			d.Conclude(x.Attempt, got.outcome, got.native)
+			d.Conclude(x.Attempt, got.outcome, got.native, x.briefing.Observation.Catalog)
 		}
 		d.Measure(metrics)
 		return nil

@@ -170,7 +170,7 @@ func TestOutcomes(t *testing.T) {
 				t.Fatal("not counted")
 			}
 			n := len(w.events)
-			w.resumed(a, func(d *decide.Deciding) { d.Conclude(a, &c.outcome, c.native) })
+			w.resumed(a, func(d *decide.Deciding) { d.Conclude(a, &c.outcome, c.native, w.catalog) })
 			w.emitted(n, "turn.outcome", "run.paused")
 			w.stop(c.category, c.source, c.reason, c.recovery, "none")
 			e := newest[run.Concluded](w)
@@ -192,40 +192,38 @@ func TestOutcomes(t *testing.T) {
 }
 
 // G-02: an authorization_required that names what the owner can approve waits for the
-// approval, and only in exact mode. The prepared proposal is approved as ever.
+// approval, and only in exact mode; here a first approval has lapsed unused. Anything
+// else that asks for authority needs a new run.
 func TestAuthorizationNamesTheProposal(t *testing.T) {
-	w := before(run.TargetLocal, "submit")(t)
-	p := w.read().Proposal
-	named := propose.Outcome{Kind: "authorization_required", Text: "Approve it.", OperationID: p.OperationID, ProposalID: &p.ID}
-	a := w.told()
-	w.resumed(a, func(d *decide.Deciding) { d.Conclude(a, &named, false) })
-	w.stop("authority", "executor", "AUTHORIZATION_REQUIRED", "none", "none")
-	w.verify()
-
-	for name, change := range map[string]func(*propose.Outcome){
-		"as prepared": func(*propose.Outcome) {}, "another operation": func(o *propose.Outcome) { o.OperationID = "shop.prepare" },
-		"another proposal": func(o *propose.Outcome) { o.ProposalID = pointer("p") }, "no proposal": func(o *propose.Outcome) { o.ProposalID = nil },
-	} {
-		w := before(run.TargetLocal, "submit")(t)
-		w.patch(func(s *run.State) { s.Config.Mode = run.ModeExact })
-		outcome, a := named, w.told()
-		change(&outcome)
-		w.resumed(a, func(d *decide.Deciding) { d.Conclude(a, &outcome, false) })
-		if name == "as prepared" {
-			w.stop("approval", "runtime", "APPROVAL_REQUIRED", "approve", "none")
-			continue
-		}
-		w.stop("authority", "executor", "AUTHORIZATION_REQUIRED", "none", "none")
+	conclude := func(w *world, change func(*propose.Outcome)) {
+		p := w.read().Proposal
+		o := propose.Outcome{Kind: "authorization_required", Text: "Approve it.", OperationID: p.OperationID, ProposalID: &p.ID}
+		change(&o)
+		a := w.told()
+		w.resumed(a, func(d *decide.Deciding) { d.Conclude(a, &o, false, w.catalog) })
+		w.verify()
 	}
-	late := before(run.TargetLocal, "submit")(t)
-	late.patch(func(s *run.State) { s.Config.Mode = run.ModeExact })
-	a = late.told()
-	late.do(func(d *decide.Deciding) {
-		d.Call(decide.Call{AttemptID: a.ID, Purpose: run.PurposeExecutor, Provider: "openai", Holder: holder})
-	})
-	late.patch(func(s *run.State) { s.Proposal.ExpiresAt = late.now.Add(time.Second) })
-	late.after(time.Second).resumed(a, func(d *decide.Deciding) { d.Conclude(a, &named, false) })
-	late.stop("authority", "executor", "AUTHORIZATION_REQUIRED", "none", "none")
+	lapsed := func() *world { return approved(run.TargetLocal)(t).after(5 * time.Minute) }
+	w := lapsed()
+	conclude(w, none)
+	w.stop("approval", "runtime", "APPROVAL_REQUIRED", "approve", "none")
+	w.mustApprove().verify()
+	for name, c := range map[string]struct {
+		w      *world
+		change func(*propose.Outcome)
+	}{
+		"bounded mode":      {before(run.TargetLocal, "submit")(t), none[propose.Outcome]},
+		"approved already":  {approved(run.TargetLocal)(t), none[propose.Outcome]},
+		"another operation": {lapsed(), func(o *propose.Outcome) { o.OperationID = "shop.prepare" }},
+		"another proposal":  {lapsed(), func(o *propose.Outcome) { o.ProposalID = pointer("p") }},
+		"no proposal":       {lapsed(), func(o *propose.Outcome) { o.ProposalID = nil }},
+	} {
+		conclude(c.w, c.change)
+		if s := c.w.read().Stop; s.ReasonCode != "AUTHORIZATION_REQUIRED" {
+			t.Errorf("%s: %s", name, s.ReasonCode)
+		}
+		c.w.stop("authority", "executor", "AUTHORIZATION_REQUIRED", "none", "none")
+	}
 }
 
 // H-036: what was malformed to the end is kept as a hash, and its beginning as a text
@@ -503,6 +501,113 @@ func TestBriefing(t *testing.T) {
 	want := []string{"AttemptID", "Service", "Mode", "Instruction", "Clarifications", "Terms", "Grants", "Workflow", "Position", "Proposal", "Observation", "View"}
 	if !slices.Equal(names, want) {
 		t.Errorf("a briefing holds %v, want %v", names, want)
+	}
+}
+
+// managedErrands are what comes of managed attempts, in whatever order and however late.
+func managedErrands() []errand {
+	var a decide.Attempt // the newest
+	begin := func(w *world, d *decide.Deciding) bool {
+		if stopped, denial := d.CanStep(); stopped || denial != nil {
+			return false
+		}
+		if d.NeedsObservation() {
+			if d.CanObserve() != nil {
+				return false
+			}
+			w.observed(d)
+		}
+		if d.State().Status != run.StatusReady {
+			return false
+		}
+		a = decide.Attempt{ID: d.NewID(), ObservationID: d.State().Observation.ID, Provider: "openai", Provenance: run.ByModel}
+		return true
+	}
+	answer := func(f func(*world, *rapid.T, *decide.Deciding)) func(*world, *rapid.T, *decide.Deciding) {
+		return func(w *world, t *rapid.T, d *decide.Deciding) {
+			if going, denial := d.Resume(a); going && denial == nil {
+				f(w, t, d)
+			}
+		}
+	}
+	return []errand{
+		{"begin", func(w *world, _ *rapid.T, d *decide.Deciding) { begin(w, d) }},
+		{"ask", func(w *world, _ *rapid.T, d *decide.Deciding) {
+			if begin(w, d) {
+				d.Call(decide.Call{AttemptID: a.ID, Purpose: run.PurposeExecutor, Provider: "openai", Holder: holder})
+			}
+		}},
+		{"ask for a repair", answer(func(_ *world, _ *rapid.T, d *decide.Deciding) {
+			if d.State().Asked != nil && d.CanCall() {
+				d.Call(decide.Call{AttemptID: a.ID, Purpose: run.PurposeRepair, Provider: "openai", Holder: holder})
+			}
+		})},
+		{"managed report", answer(func(w *world, t *rapid.T, d *decide.Deciding) {
+			e := rapid.SampledFrom(w.catalog).Draw(t, "entry")
+			r := reportOn(&e, d.State().Observation)
+			if n := rapid.Int64Range(0, 40).Draw(t, "break"); slices.Contains([]int64{2, 3, 5, 8, 9, 10}, n) {
+				breaks[n].with(&reviewed{s: d.State(), catalog: w.catalog, r: r, now: d.Now()})
+			}
+			if review := d.ProposeManaged(a, r, w.catalog); review.Reason == "" {
+				d.Judge(review, rapid.SampledFrom([]decide.Verdict{allow, allow, allow, allow, allow, pauseFor(authority.ProviderError), pauseFor(authority.GoalDrift), terminate}).Draw(t, "verdict"))
+			}
+		})},
+		{"outcome", answer(func(w *world, t *rapid.T, d *decide.Deciding) {
+			o := propose.Outcome{Kind: rapid.SampledFrom([]string{"clarification", "authorization_required", "refusal"}).Draw(t, "kind"), Text: "words", OperationID: "shop.submit"}
+			if p := d.State().Proposal; p != nil {
+				o.ProposalID = &p.ID
+			}
+			d.Conclude(a, &o, rapid.Bool().Draw(t, "native"), w.catalog)
+		})},
+		{"reject", answer(func(_ *world, t *rapid.T, d *decide.Deciding) {
+			d.Reject(a, []byte("{"), "/: want an object", rapid.SampledFrom([]string{authority.MalformedModelReport, authority.ModelCallLimit}).Draw(t, "reason"))
+		})},
+		{"abandon", func(_ *world, _ *rapid.T, d *decide.Deciding) {
+			d.Abandon(a, authority.ProviderError, stopcontext.SourceProvider)
+		}},
+	}
+}
+
+// TestManagedHistory: managed attempts, agents and an owner mixed in any order leave
+// chains that replay lawfully to the same bytes. Every model call is counted once, no
+// second is out at a time, and a run that asks has nothing else under way.
+func TestManagedHistory(t *testing.T) {
+	pauses := []time.Duration{0, 0, 0, 0, 0, time.Millisecond, time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 90*time.Second - time.Millisecond, 90 * time.Second, 10 * time.Minute}
+	calls, turns, outcomes := 0, 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		all := slices.Concat(errands, ownerErrands, managedErrands())
+		var usual []int
+		for _, name := range []string{"ask", "managed report", "claim", "observe", "receive", "begin", "managed report", "claim", "retry", "clarify", "outcome", "ask for a repair"} {
+			usual = append(usual, slices.IndexFunc(all, func(e errand) bool { return e.name == name }))
+		}
+		for range 3 {
+			target := rapid.SampledFrom([]string{run.TargetLocal, run.TargetHosted}).Draw(t, "target")
+			w := rapid.SampledFrom([]stage{ready(target), exactly(target), waiting(target)}).Draw(t, "stage")(t)
+			w.history(t, 40, pauses, all, usual)
+			called := 0
+			for _, e := range w.events {
+				switch e.Type {
+				case "model.called":
+					called++
+				case "turn.outcome", "turn.rejected":
+					outcomes++
+				case "turn.proposed":
+					turns++
+				}
+			}
+			s := w.read()
+			if s.ModelCalls != int64(called) || called > run.MaxModelCalls {
+				t.Fatalf("%d calls are counted as %d", called, s.ModelCalls)
+			}
+			if s.Asked != nil && (s.Status != run.StatusRunning || s.Lease == nil || s.Permit != nil || s.Unresolved()) {
+				t.Fatalf("asked %+v in a run that is %s, lease %+v, permit %+v", s.Asked, s.Status, s.Lease, s.Permit)
+			}
+			calls += called
+		}
+	})
+	t.Logf("%d calls, %d turns, %d outcomes", calls, turns, outcomes)
+	if calls < 50 || turns < 50 || outcomes < 3 {
+		t.Errorf("%d calls, %d turns and %d outcomes in all histories: they show nothing", calls, turns, outcomes)
 	}
 }
 
