@@ -18,6 +18,9 @@
 // Where the server binaries are missing and it runs as root on a machine with
 // apt-get, it installs them without creating a cluster, and curl and jq too.
 //
+// test also needs Chromium, which it installs likewise, and axe-core, which it
+// installs with npm in the version that tools/package.json names.
+//
 // Exit status: 0 all held; 1 a gate failed; 2 wrong usage; 3 the machine lacks
 // something, which the message names.
 package main

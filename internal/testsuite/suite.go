@@ -48,6 +48,9 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	if err := p.run("browser", func() error { return getBrowser(ctx, out) }); err != nil {
+		return err
+	}
 
 	profile := filepath.Join(folder, "profile")
 	r := newReport(out)
