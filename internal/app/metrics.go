@@ -24,6 +24,7 @@ import (
 	"countersign/internal/channel"
 	"countersign/internal/channel/edge"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
 
@@ -212,7 +213,11 @@ func (l measured) Commit(ctx context.Context, c ledger.Change) ledger.Result {
 		l.m.refused.Inc()
 	}
 	if result.Outcome == ledger.Stored {
+		verification := ledger.Attribute{Name: records.AttributePurpose, Value: records.PurposeVerification}
 		for _, w := range c.Writes {
+			if slices.Contains(w.Attributes, verification) {
+				continue // nothing of a policy's verification is operation (H-207)
+			}
 			for _, e := range w.Events {
 				l.m.event(e)
 			}

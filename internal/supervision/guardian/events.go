@@ -123,12 +123,7 @@ func (s *State) version() int64 {
 	return s.Published.Version
 }
 
-// newEvent returns an empty event of a type, or nil.
-func newEvent(eventType string) Event[State] {
-	for _, e := range []Event[State]{&Drafted{}, &Edited{}, &Started{}, &Completed{}, &PublishedEvent{}} {
-		if e.EventType() == eventType {
-			return e
-		}
-	}
-	return nil
+// events are empty events of every type of a policy.
+func events() []Event[State] {
+	return []Event[State]{&Drafted{}, &Edited{}, &Started{}, &Completed{}, &PublishedEvent{}}
 }

@@ -93,20 +93,17 @@ func (e Listed) apply(f *fold[Inventory]) {
 	f.s.Guardians = append(f.s.Guardians, e.GuardianID)
 }
 
-// newEntry returns an empty event of a type, or nil.
-func newEntry(eventType string) Event[Inventory] {
-	for _, e := range []Event[Inventory]{&Opened{}, &Registered{}, &Listed{}} {
-		if e.EventType() == eventType {
-			return e
-		}
-	}
-	return nil
-}
+// entries are empty events of every type of an inventory.
+func entries() []Event[Inventory] { return []Event[Inventory]{&Opened{}, &Registered{}, &Listed{}} }
 
 // EventTypes lists the types of events of both machines, sorted.
-func EventTypes() []string {
-	return []string{
-		Completed{}.EventType(), Drafted{}.EventType(), Edited{}.EventType(), Listed{}.EventType(), Opened{}.EventType(),
-		PublishedEvent{}.EventType(), Registered{}.EventType(), Started{}.EventType(),
+func EventTypes() (list []string) {
+	for _, e := range events() {
+		list = append(list, e.EventType())
 	}
+	for _, e := range entries() {
+		list = append(list, e.EventType())
+	}
+	slices.Sort(list)
+	return list
 }

@@ -105,8 +105,6 @@ type progress struct {
 	Events    int64         `json:"events"` // sequence of the newest
 }
 
-func (p *progress) at() *progress { return p }
-
 // Running is a verification under way. At now >= Until it counts as given up.
 type Running struct {
 	ID        string        `json:"verificationId"`

@@ -3,6 +3,7 @@ package guardian
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"countersign/evidence"
 	"countersign/internal/canon"
@@ -15,7 +16,7 @@ var errMachine = errors.New("guardian: this state belongs to another version of 
 // transition. It trusts hashes and signatures to be checked by package evidence.
 type Replay[S any] struct {
 	fold    fold[S]
-	new     func(eventType string) Event[S]
+	events  func() []Event[S] // empty ones of every type
 	kind    string
 	foreign bool
 	names   map[string]bool // of the verifications
@@ -24,13 +25,13 @@ type Replay[S any] struct {
 // NewReplay replays the chain of one policy.
 func NewReplay() *Replay[State] {
 	var s State
-	return &Replay[State]{fold: fold[State]{s: &s, progress: &s.progress, first: Drafted{}.EventType()}, new: newEvent, kind: Kind}
+	return &Replay[State]{fold: fold[State]{s: &s, progress: &s.progress, first: Drafted{}.EventType()}, events: events, kind: Kind}
 }
 
 // NewInventoryReplay replays the chain of an inventory.
 func NewInventoryReplay() *Replay[Inventory] {
 	var i Inventory
-	return &Replay[Inventory]{fold: fold[Inventory]{s: &i, progress: &i.progress, first: Opened{}.EventType()}, new: newEntry, kind: KindInventory}
+	return &Replay[Inventory]{fold: fold[Inventory]{s: &i, progress: &i.progress, first: Opened{}.EventType()}, events: entries, kind: KindInventory}
 }
 
 // Apply folds the next event.
@@ -48,8 +49,13 @@ func (r *Replay[S]) Apply(e evidence.Event) {
 			return
 		}
 	}
-	b := r.new(e.Type)
-	if !f.must(b != nil, "event-type", "this machine writes no such event") || !f.must(exactly(e.Data, b), "event-data", "the data is not exactly what this type of event holds") {
+	types := r.events()
+	i := slices.IndexFunc(types, func(b Event[S]) bool { return b.EventType() == e.Type })
+	if !f.must(i >= 0, "event-type", "this machine writes no such event") {
+		return
+	}
+	b := types[i]
+	if !f.must(exactly(e.Data, b), "event-data", "the data is not exactly what this type of event holds") {
 		return
 	}
 	if started, ok := any(b).(*Started); ok {
