@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"encoding/json"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -108,8 +109,9 @@ func TestTextsAmongTheTerms(t *testing.T) {
 	w.start()
 	w.verify()
 	defer func() {
-		if recover() == nil {
-			t.Error("terms that are no object were taken")
+		reason := recover()
+		if _, fault := reason.(runtime.Error); reason == nil || fault {
+			t.Errorf("terms that are no object end in %v, want what is wrong with them", reason)
 		}
 	}()
 	r.Terms = json.RawMessage(`[]`)

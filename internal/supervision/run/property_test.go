@@ -212,7 +212,9 @@ func TestDecidingIsDeterministic(t *testing.T) {
 // FuzzReplay: replay says what it thinks of any data of any event, and never
 // panics.
 func FuzzReplay(f *testing.F) {
-	w := refused(run.TargetHosted, "submit")(f)
+	w := approved(run.TargetHosted)(f)
+	w.claim(w.permit("submit"))
+	w.receive(run.ResultRefused)
 	for i, e := range w.events {
 		f.Add(uint8(i), e.Type, []byte(e.Data))
 	}
