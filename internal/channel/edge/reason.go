@@ -72,7 +72,7 @@ var reasons = []Reason{
 	{authority.InProgress, 409, "In progress", "Repeat the same request with the same key after Retry-After.", time.Second},
 	{authority.DispatchUnconfirmed, 502, "Effect unknown", probe, 0},
 	{authority.ReceiptMissing, 200, "Receipt missing", probe, 0},
-	{authority.VerificationDiffers, 200, "Observation differs from the receipt", "The effect happened and is not what was promised. The run is paused: the owner looks at the service's own records, notes what is known (reconcile), and revokes.", 0},
+	{authority.VerificationDiffers, 200, "Observation differs from the receipt", "The effect is not what was promised, or not what the owner had stated. The run is paused: the owner looks at the service's own records, notes what is known (reconcile), and revokes.", 0},
 	{authority.ExecutionNotApplied, 200, "Not applied", retry + "get the observation again and report on it.", 0},
 	{authority.HostedUnreachable, 503, "Store not reachable", retry + "get the observation again. A run that failed needs a new one.", 0},
 	{authority.RunNotReady, 409, "Run not ready", "Get the capabilities, or as the owner the run, to see its status and what it waits for; a run that has ended needs a new one.", 0},

@@ -164,7 +164,7 @@ func TestExactPurchase(t *testing.T) {
 				g.MaxUses["shop.submit"] != 1 || g.MaxTotalCents != price || g.ExpiresAt != w.now.Add(5*time.Minute) || *g.ProposalID != p.ID || *g.EffectDigest != digest || g.Currency != "USD" {
 				t.Errorf("the exact grant is %+v", g)
 			}
-			if a := s.Approval; a == nil || *a != (run.Approval{p.ID, digest, s.Grants[1].ID, w.now}) {
+			if a := s.Approval; a == nil || *a != (run.Approval{ProposalID: p.ID, EffectDigest: digest, GrantID: s.Grants[1].ID, ApprovedAt: w.now}) {
 				t.Errorf("approval %+v", a)
 			}
 			if s.Permit != nil || s.Unresolved() || s.Stop != nil || w.last.NotAfter != s.Grants[1].ExpiresAt || w.last.Freezable {

@@ -53,6 +53,18 @@ var lawfulVectors = []struct {
 		return w.observe().cycle("prepare")
 	}},
 	{"lawful-simulated.json", "a run to which every simulated event happened", everyEvent},
+	{"lawful-probed.json", "an unconfirmed commit that a look-up found applied, verified afterwards", func(t rapid.TB) *world {
+		return probed("submit", run.ResultApplied)(t).observe()
+	}},
+	{"lawful-contradicted.json", "a receipt that says otherwise than the owner did, after the run had spent its budget", func(t rapid.TB) *world {
+		w := stated("submit", "not_applied")(t)
+		old := *w.read().Execution
+		w.retried()
+		w.carry(w.permit("submit"))
+		w.observe()
+		w.look(old, run.ResultApplied)
+		return w
+	}},
 	{"lawful-revoked.json", "a run that was revoked while a dispatch was out, with its receipt", func(t rapid.TB) *world {
 		w := dispatched(run.TargetHosted, "prepare")(t)
 		w.do(func(d *decide.Deciding) { d.Revoke() })

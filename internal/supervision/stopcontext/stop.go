@@ -94,7 +94,7 @@ var stops = map[string]stopKind{
 
 	authority.DispatchUnconfirmed: {CategoryReconciliation, "reconcile", "A request left and no receipt came back; whether it took effect is unknown."},
 	authority.ReceiptMissing:      {CategoryReconciliation, "reconcile", "The receipt the target demands is missing."},
-	authority.VerificationDiffers: {CategoryReconciliation, "reconcile", "What was observed afterwards differs from what the action promised."},
+	authority.VerificationDiffers: {CategoryReconciliation, "reconcile", "What is known now differs from what the action promised, or from what the owner stated."},
 
 	authority.OwnerRevoked:       {CategoryTerminal, "none", "The owner revoked the run."},
 	authority.GuardianTerminated: {CategoryTerminal, "none", "The guardian terminated the run."},
