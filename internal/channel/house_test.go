@@ -29,6 +29,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
 	"countersign/internal/supervision/service/bank"
 	"countersign/internal/supervision/service/broker"
@@ -63,6 +64,7 @@ type config struct {
 	slow      time.Duration    // how long the store thinks before each answer
 	unchecked bool             // an owner's session is looked at once and never again
 	now       func() time.Time // nil: the system's clock
+	executor  managed.Executor // nil: the authored one
 }
 
 func newHouse(t *testing.T, edit ...func(*config)) *house {
@@ -118,7 +120,7 @@ func (h *house) answer(l net.Listener, c config) {
 	}
 	owners := identity.NewOwners(sessions, ledger.DefaultWorkspace, h.secret)
 	channel.Routes(h.api, owner.Config{
-		Gateway: h.gateway, Steps: h.steps(), Owners: owners, Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
+		Gateway: h.gateway, Steps: h.steps(c.executor), Owners: owners, Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
 		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList, Workspace: h.workspace(owners), Hosting: h.hosting,
 	})
 	h.serve(l)

@@ -1,17 +1,22 @@
 package channel_test
 
 import (
+	"context"
 	"testing"
 
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
 )
 
-// steps are managed attempts with the authored executor.
-func (h *house) steps() *managed.Steps {
+// steps are managed attempts with the executor, or the authored one.
+func (h *house) steps(executor managed.Executor) *managed.Steps {
 	h.t.Helper()
-	executor, err := replay.NewExecutor()
-	must(h.t, err)
+	if executor == nil {
+		var err error
+		executor, err = replay.NewExecutor()
+		must(h.t, err)
+	}
 	return managed.New(h.gateway, map[string]managed.Executor{replay.Provider: executor})
 }
 
@@ -44,5 +49,50 @@ func TestStepAndPlay(t *testing.T) {
 	for _, route := range []string{"step", "play"} {
 		c.act(route, map[string]any{"actions": 2}).is(t, route+" with a body", 400, "INVALID_REQUEST")
 		h.owner("POST", "/runs/01940e2e-7c00-7000-8000-0000000000ff/"+route, nil).is(t, route+" of no run", 404, "NOT_FOUND")
+	}
+}
+
+// held is an executor at a provider that answers when it is let.
+type held struct {
+	asked, answer chan struct{}
+	*replay.Executor
+}
+
+func (held) Outside() bool { return true }
+
+func (h held) Propose(ctx context.Context, b decide.Briefing) ([]byte, error) {
+	h.asked <- struct{}{}
+	<-h.answer
+	return h.Executor.Propose(ctx, b)
+}
+
+// G-04: while an attempt is under way there is no other, and no report of an agent. The
+// attempt comes to its end, and its call is counted in the view.
+func TestAttemptInProgress(t *testing.T) {
+	executor, err := replay.NewExecutor()
+	must(t, err)
+	e := held{make(chan struct{}), make(chan struct{}), executor}
+	h := newHouse(t, func(c *config) { c.executor = e })
+	c := h.in(nil)
+	report := c.report(purchase[0])
+	first := make(chan answer)
+	go func() { first <- c.act("step", nil) }()
+	<-e.asked
+	for _, route := range []string{"step", "play"} {
+		a := c.act(route, nil)
+		a.is(t, route+" beside a step", 409, "ATTEMPT_IN_PROGRESS")
+		if a.header.Get("Retry-After") != "1" {
+			t.Errorf("%s: Retry-After %q", route, a.header.Get("Retry-After"))
+		}
+	}
+	c.ask("POST", "/turns", report).is(t, "a report beside a step", 409, "RUN_NOT_READY")
+	if view := h.view(c.run); view["status"] != "running" || view["modelCalls"] != 1.0 {
+		t.Errorf("meanwhile %v with %v calls", view["status"], view["modelCalls"])
+	}
+	close(e.answer)
+	a := <-first
+	a.is(t, "step", 200, "")
+	if a.text("status") != "ready" || a.text("position") != "prepare" || a.members()["modelCalls"] != 1.0 {
+		t.Errorf("%s at %s with %v calls", a.text("status"), a.text("position"), a.members()["modelCalls"])
 	}
 }

@@ -50,7 +50,7 @@ func Fenced(observationID, content string) string {
 func (d *Deciding) CanStep() (stopped bool, _ *authority.Denial) {
 	switch s := d.s; {
 	case s.Status == run.StatusRunning && s.Lease != nil:
-		if !d.doors.Lease || s.Asked == nil {
+		if !d.doors.Lease {
 			return false, inProgress()
 		}
 	case s.Status != run.StatusReady:

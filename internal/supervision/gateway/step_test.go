@@ -110,7 +110,7 @@ const (
 	malformed     = `{"version":2,"outcome":{}}`
 )
 
-// began are the events that each run here has before its first step.
+// since lists the types of the events behind the first n.
 func (h *house) since(id string, n int) (types []string) {
 	h.t.Helper()
 	for _, e := range h.events(id)[n:] {
@@ -466,7 +466,7 @@ func TestExecutorIsTold(t *testing.T) {
 		}}}
 		must(t, m.on(h.Gateway).Step(t.Context(), id))
 		must(t, m.on(h.Gateway).Step(t.Context(), id))
-		b, o := m.told[1], h.events(id)
+		b := m.told[1]
 		if b.Instruction != createRequest(run.TargetLocal).Instruction || b.Service != "merchant" || b.Position != "prepare" || b.Mode != "bounded" || len(b.Grants) != 1 || len(b.Workflow) != 4 {
 			t.Errorf("told %+v", b)
 		}
@@ -481,9 +481,6 @@ func TestExecutorIsTold(t *testing.T) {
 			if strings.Contains(string(text), secret) {
 				t.Errorf("a briefing holds %q", secret)
 			}
-		}
-		if len(o) == 0 {
-			t.Fatal("no events")
 		}
 		h.verify(id)
 	})
@@ -510,7 +507,7 @@ func stepped(t *testing.T, errs []error) (refused int) {
 func TestStepsAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
-		try := func(options ...option) (asked int, err error, id string) {
+		try := func(options ...option) (asked int, id string, err error) {
 			id = h.create(run.TargetLocal)
 			gateways := []*gateway.Gateway{h.another(options...), h.another(options...)}
 			entered, release := make(chan struct{}, 2), make(chan struct{})
@@ -533,9 +530,9 @@ func TestStepsAtOnce(t *testing.T) {
 			if firstErr := <-first; asked == 1 && firstErr != nil {
 				t.Errorf("the first: %v", firstErr)
 			}
-			return asked, err, id
+			return asked, id, err
 		}
-		asked, err, id := try()
+		asked, id, err := try()
 		if asked != 1 || reasonOf(t, err) != authority.AttemptInProgress || h.count(id, "execution.dispatched") != 1 {
 			t.Errorf("asked %d times, the second %v, %d executions", asked, err, h.count(id, "execution.dispatched"))
 		}

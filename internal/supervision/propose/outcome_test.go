@@ -2,7 +2,6 @@ package propose
 
 import (
 	"bytes"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -168,7 +167,7 @@ func FuzzParseOutcome(f *testing.F) {
 			t.Fatal(err)
 		}
 		if canonical, err := canon.Canonical(raw); err != nil || !bytes.Equal(canonical, encoded) {
-			t.Fatalf("an outcome was read as\n%s\nand says, %v,\n%s", encoded, err, fmt.Sprintf("%s", canonical))
+			t.Fatalf("an outcome was read as\n%s\nand says, %v,\n%s", encoded, err, canonical)
 		}
 	})
 }
