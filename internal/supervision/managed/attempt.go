@@ -31,14 +31,17 @@ type attempt struct {
 	action   propose.Action
 }
 
-// decide decides one part of the attempt, see [gateway.Gateway.Attempt].
-func (x *attempt) decide(f func(d *decide.Deciding, look func() error) error) error {
-	return x.gateway.Attempt(x.ctx, x.runID, f)
+// decide decides one part of the attempt, see [gateway.Gateway.Attempt]. It gives up
+// after [run.DispatchLife]; what was leased then ends with its lease.
+func (x *attempt) decide(f func(ctx context.Context, d *decide.Deciding, look func() error) error) error {
+	ctx, cancel := context.WithTimeout(x.ctx, run.DispatchLife)
+	defer cancel()
+	return x.gateway.Attempt(ctx, x.runID, func(d *decide.Deciding, look func() error) error { return f(ctx, d, look) })
 }
 
 // begin observes the service, briefs the executor and counts the request that asks it.
 func (x *attempt) begin() error {
-	return x.decide(func(d *decide.Deciding, look func() error) error {
+	return x.decide(func(ctx context.Context, d *decide.Deciding, look func() error) error {
 		x.going = false
 		if stopped, denial := d.CanStep(); stopped || denial != nil {
 			return denied(denial)
@@ -57,7 +60,7 @@ func (x *attempt) begin() error {
 			d.Abandon(x.Attempt, authority.ProviderUnconfigured, stopcontext.SourceRuntime)
 			return nil
 		}
-		if err := x.brief(d); err != nil {
+		if err := x.brief(ctx, d); err != nil {
 			return err
 		}
 		if x.executor.Outside() {
@@ -77,19 +80,19 @@ func (x *attempt) call(d *decide.Deciding, purpose string) bool {
 }
 
 // brief writes down what the executor is told.
-func (x *attempt) brief(d *decide.Deciding) (err error) {
+func (x *attempt) brief(ctx context.Context, d *decide.Deciding) (err error) {
 	s, seen := d.State(), d.Observed()
 	if seen == nil {
-		if seen, err = x.gateway.Catalog(x.ctx, s); err != nil {
+		if seen, err = x.gateway.Catalog(ctx, s); err != nil {
 			return err
 		}
 	}
 	x.briefing = d.Brief(x.ID, seen)
-	if x.briefing.Instruction, err = x.gateway.Text(x.ctx, x.runID, s.Instruction); err != nil {
+	if x.briefing.Instruction, err = x.gateway.Text(ctx, x.runID, s.Instruction); err != nil {
 		return err
 	}
 	for _, c := range s.Clarifications {
-		words, err := x.gateway.Text(x.ctx, x.runID, c)
+		words, err := x.gateway.Text(ctx, x.runID, c)
 		if err != nil {
 			return err
 		}
@@ -100,7 +103,7 @@ func (x *attempt) brief(d *decide.Deciding) (err error) {
 	}
 	view, fresh := d.Text(*seen.View)
 	if !fresh {
-		if view, err = x.gateway.Text(x.ctx, x.runID, *seen.View); err != nil {
+		if view, err = x.gateway.Text(ctx, x.runID, *seen.View); err != nil {
 			return err
 		}
 	}
@@ -126,7 +129,7 @@ func (x *attempt) answer() answer {
 	}
 	if x.executor.Outside() {
 		counted, limit := false, false
-		err := x.decide(func(d *decide.Deciding, _ func() error) error {
+		err := x.decide(func(_ context.Context, d *decide.Deciding, _ func() error) error {
 			counted, limit = false, false
 			if going, denial := d.Resume(x.Attempt); denial != nil || !going {
 				return denied(denial)
@@ -231,7 +234,7 @@ func cut(s string, n int) string {
 // submit takes the answer in: a proposal is checked and judged, anything else stops the
 // run.
 func (x *attempt) submit(got answer) error {
-	err := x.decide(func(d *decide.Deciding, _ func() error) error {
+	err := x.decide(func(ctx context.Context, d *decide.Deciding, _ func() error) error {
 		x.permit = nil
 		if going, denial := d.Resume(x.Attempt); denial != nil || !going {
 			return denied(denial)
@@ -243,7 +246,7 @@ func (x *attempt) submit(got answer) error {
 		case got.outcome == nil:
 			d.Reject(x.Attempt, got.raw, got.problem, got.reason)
 		case got.outcome.Kind == propose.OutcomeProposal:
-			x.propose(d, got.outcome.Report, &metrics)
+			x.propose(ctx, d, got.outcome.Report, &metrics)
 		default:
 			d.Conclude(x.Attempt, got.outcome, got.native, x.briefing.Observation.Catalog)
 		}
@@ -258,7 +261,7 @@ func (x *attempt) submit(got answer) error {
 }
 
 // propose lets a proposal go the way of every report: hard checks, guardian, permit.
-func (x *attempt) propose(d *decide.Deciding, r *propose.Report, metrics *run.Metrics) {
+func (x *attempt) propose(ctx context.Context, d *decide.Deciding, r *propose.Report, metrics *run.Metrics) {
 	seen, start := x.briefing.Observation, time.Now()
 	review := d.ProposeManaged(x.Attempt, r, seen.Catalog)
 	policy := time.Since(start).Microseconds()
@@ -267,7 +270,7 @@ func (x *attempt) propose(d *decide.Deciding, r *propose.Report, metrics *run.Me
 	if review.Reason != "" {
 		return
 	}
-	guardian := x.gateway.Ask(x.ctx, d, r, review, seen)
+	guardian := x.gateway.Ask(ctx, d, r, review, seen)
 	metrics.GuardianMicros = &guardian
 	if p := d.State().Permit; p != nil {
 		x.permit, x.action = p, review.Entry.Action()
@@ -292,7 +295,7 @@ func (x *attempt) execute() error {
 
 // abandon stops the run unless the attempt came to an effect.
 func (x *attempt) abandon(reason string) error {
-	return x.decide(func(d *decide.Deciding, _ func() error) error {
+	return x.decide(func(_ context.Context, d *decide.Deciding, _ func() error) error {
 		d.Abandon(x.Attempt, reason, stopcontext.SourceRuntime)
 		return nil
 	})
