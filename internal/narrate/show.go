@@ -47,7 +47,7 @@ func (v *View) head(b *bytes.Buffer, origin string, now time.Time) {
 		line("clarified", "%s", plain(c))
 	}
 	line("service", "%s %s over %s; mode %s, execution %s, executor %s, guardian %s", plain(v.Service), plain(v.Target), plain(v.Channel),
-		plain(v.Mode), plain(v.ExecutionMode), plain(v.Executor), plain(v.Interrogator))
+		plain(v.Mode), plain(v.ExecutionMode), provider(v.Executor), provider(v.Interrogator))
 	if v.Synthetic != "" {
 		line("synthetic", "%s", plain(v.Synthetic))
 	}
@@ -71,6 +71,14 @@ func (v *View) head(b *bytes.Buffer, origin string, now time.Time) {
 	}
 	line("created", "%s, %s ago; changed %s", plain(v.CreatedAt), Age(v.CreatedAt, now), plain(v.UpdatedAt))
 	line("head", "%s", plain(v.Head))
+}
+
+// provider is a model provider by its name; replay is not one, and says so (L-7).
+func provider(name string) string {
+	if name == "replay" {
+		return "replay (authored)"
+	}
+	return plain(name)
 }
 
 // next says what follows a stop. No command approves or decides for the owner.

@@ -34,6 +34,36 @@ func TestOffline(t *testing.T) {
 	begin(t, url, Options{})
 }
 
+// The sessions that may write hold a ledger, and so does the one that shows that its
+// server is alive: each is enough when the others are gone.
+func TestOfflineIsHeldOff(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]func(*Ledger){
+		"nothing":                 func(*Ledger) {},
+		"the sessions that write": func(l *Ledger) { l.writes.Close() },
+		"the presence":            func(l *Ledger) { l.presence.leave() },
+		"control: both":           func(l *Ledger) { l.writes.Close(); l.presence.leave() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := pgtest.Database(t, Migrate)
+			l, err := open(t.Context(), url, Options{}) // nothing runs by itself
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.closePools()
+			gone(l)
+			o, err := OpenOffline(t.Context(), url, nil)
+			if err == nil {
+				defer o.Close()
+			}
+			if held := errors.Is(err, ledger.ErrServed); held != (name != "control: both") {
+				t.Errorf("without %s: %v", name, err)
+			}
+			l.presence.leave()
+		})
+	}
+}
+
 // A ledger that is served by an older program is not migrated under its feet; without
 // anything pending nothing is in the way.
 func TestMigrateWhileServed(t *testing.T) {
