@@ -668,6 +668,35 @@ func TestFreezeDuringAStep(t *testing.T) {
 	})
 }
 
+// A managed permit is the run's: its agent may use it first. Then the attempt executes
+// nothing, stops nothing and the run goes on.
+func TestAgentUsesAManagedPermit(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		h := newHouse(t, e)
+		id := h.create(run.TargetLocal)
+		g := h.another(func(c *gateway.Config) {
+			c.Ledger = afterCommit{c.Ledger, "permit.issued", func() {
+				turn, err := h.Decision(t.Context(), id)
+				if err != nil || turn.Permit == nil {
+					t.Errorf("the agent sees %+v, %v", turn, err)
+					return
+				}
+				if _, err := h.operate(id, turn.Permit, "the-agent-was-faster"); err != nil {
+					t.Error(err)
+				}
+			}}
+		})
+		must(t, steps(t, g).Step(t.Context(), id))
+		if s := h.state(id); s.Status != run.StatusReady || s.Position() != "prepare" || h.count(id, "execution.dispatched") != 1 || h.count(id, "execution.verified") != 1 {
+			t.Errorf("status %s at %s, stop %+v, %d executions", s.Status, s.Position(), s.Stop, h.count(id, "execution.dispatched"))
+		}
+		if got := h.refusals(id); !slices.Equal(got, []string{authority.PermitConsumed}) {
+			t.Errorf("refused %q", got)
+		}
+		h.verify(id)
+	})
+}
+
 // afterCommit does something once an event of the type is stored.
 type afterCommit struct {
 	gateway.Ledger

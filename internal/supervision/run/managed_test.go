@@ -455,6 +455,24 @@ func TestAbandon(t *testing.T) {
 
 	w = begun(t, run.TargetLocal)
 	a = w.told()
+	other := w.told()
+	w.managed(other, w.report("item"), &allow)
+	if got := abandon(w, a); len(got) != 0 {
+		t.Errorf("while another attempt has its permit: %v", got)
+	}
+	w = begun(t, run.TargetLocal)
+	a = w.told()
+	if got := abandon(w, a); !slices.Equal(got, []string{"run.paused"}) {
+		t.Errorf("of an executor that asks nobody outside: %v", got)
+	}
+	w = begun(t, run.TargetLocal)
+	a = w.told()
+	if got := abandon(w.after(30*time.Second).observe(), a); len(got) != 0 {
+		t.Errorf("after another observation: %v", got)
+	}
+
+	w = begun(t, run.TargetLocal)
+	a = w.told()
 	w.managed(a, w.report("item"), &allow)
 	if got := abandon(w, a); !slices.Equal(got, []string{"permit.revoked", "run.paused"}) {
 		t.Errorf("with an unused permit: %v", got)
