@@ -20,6 +20,10 @@ import (
 	"countersign/internal/client"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/service/bank"
+	"countersign/internal/supervision/service/broker"
+	"countersign/internal/supervision/service/merchant"
 )
 
 // desk is an owner at a running installation.
@@ -544,5 +548,22 @@ func TestVerificationIsNoOperation(t *testing.T) {
 	d.agent(run).act("merchant.catalog").is(t, "an operation", 200, "")
 	if counts() == before {
 		t.Error("control: an operation was not counted")
+	}
+}
+
+// Every built-in service can be verified and published, in both modes (H-209).
+func TestEveryService(t *testing.T) {
+	d := openDesk(t, "")
+	for _, service := range []gateway.Service{merchant.Adapter{}, bank.Adapter{}, broker.Adapter{}} {
+		for _, mode := range []string{"exact", "bounded"} {
+			t.Run(service.Name()+" "+mode, func(t *testing.T) {
+				d.t = t
+				id := d.publish(with("service", service.Name()), with("mode", mode), with("operations", service.Operations()))
+				run := d.ask("POST", "/runs", boundRun(id, with("service", service.Name()))).is(t, "a bound run", 201, "")
+				if run.at("mode") != mode || run.at("service") != service.Name() {
+					t.Errorf("the run: %s", run.body)
+				}
+			})
+		}
 	}
 }
