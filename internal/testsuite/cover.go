@@ -24,6 +24,7 @@ var covered = []string{
 	"countersign/internal/authority",
 	"countersign/internal/supervision/propose",
 	"countersign/internal/supervision/stopcontext",
+	"countersign/internal/supervision/state",
 	"countersign/internal/supervision/run",
 	"countersign/internal/supervision/policy",
 	"countersign/internal/supervision/chain",

@@ -20,6 +20,7 @@ var mutated = []struct {
 	{"internal/authority", []string{"internal/authority", "internal/supervision/run"}},
 	{"internal/supervision/propose", []string{"internal/supervision/propose", "internal/supervision/run"}},
 	{"internal/supervision/stopcontext", []string{"internal/supervision/run"}},
+	{"internal/supervision/state", []string{"internal/supervision/run"}},
 	{"internal/supervision/run", []string{"internal/supervision/run", "internal/audit"}},
 	{"internal/supervision/policy", []string{"internal/supervision/run"}},
 	{"internal/supervision/chain", []string{"internal/supervision/run", "internal/audit"}},

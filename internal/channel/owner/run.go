@@ -164,6 +164,7 @@ type RunView struct {
 	GuardianBinding   wire.Nullable[Binding]          `json:"guardianBinding" doc:"The policy as it was when the run was created; null: a legacy session."`
 	SpentCents        string                          `json:"spentCents"`
 	ReservedCents     string                          `json:"reservedCents"`
+	OverspentCents    string                          `json:"overspentCents" doc:"By how much spent and reserved exceed the budget. More than 0 only after a receipt contradicted an owner's statement."`
 	Grants            []authority.Grant               `json:"grants"`
 	Workflow          []run.Step                      `json:"workflow"`
 	Position          string                          `json:"position"`
@@ -212,6 +213,7 @@ type Execution struct {
 	DispatchedAt  string                      `json:"dispatchedAt"`
 	Receipt       wire.Nullable[wire.Receipt] `json:"receipt"`
 	ObservationID *string                     `json:"observationId" nullable:"true"`
+	Finding       *string                     `json:"finding" nullable:"true" doc:"What the owner stated last: applied, not_applied or unknown; null for nothing. A receipt stands over it."`
 }
 
 // Proposal is the prepared transaction with the whole effect that an approval names
@@ -275,7 +277,7 @@ func newRunView(v *records.View) *RunView {
 		ExecutionMode: s.Config.ExecutionMode, Executor: s.Config.Executor, Interrogator: s.Config.Interrogator, ReasoningEvidence: s.Config.ReasoningEvidence,
 		Instruction: v.Instruction, Synthetic: v.Synthetic, Terms: s.Terms, TermTexts: v.TermTexts, TermsDigest: s.TermsDigest, GoalDigest: s.GoalDigest,
 		Status: s.Status, Stage: s.Stage, Outcome: v.Outcome, StopContext: wire.Null(s.Stop),
-		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(),
+		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(), OverspentCents: s.Over().String(),
 		Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(), Verified: append([]string{}, s.Verified...),
 		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.Null(wire.NewObservation(v.Observation)),
 		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(newProposal(s, v.Prepared)), Eligible: v.Eligible, Now: v.Now, LastDecision: wire.Null(wire.NewDecision(v.Decision)),
@@ -292,7 +294,7 @@ func newRunView(v *records.View) *RunView {
 	}
 	for _, x := range v.Executions {
 		out.Executions = append(out.Executions, Execution{
-			x.ExecutionID, x.PermitID, x.TurnID, x.OperationID, x.State, x.EffectDigest, x.AmountCents, x.DispatchedAt, wire.Null(wire.NewReceipt(x.Receipt)), x.ObservationID,
+			x.ExecutionID, x.PermitID, x.TurnID, x.OperationID, x.State, x.EffectDigest, x.AmountCents, x.DispatchedAt, wire.Null(wire.NewReceipt(x.Receipt)), x.ObservationID, x.Finding,
 		})
 	}
 	for _, l := range v.Timeline {

@@ -17,6 +17,7 @@ type Operation struct {
 	State         string
 	Receipt       *Receipt
 	ObservationID *string
+	Finding       *string // that an owner stated, nil for none
 	Replayed      bool
 }
 
@@ -104,6 +105,7 @@ func (o *Operation) fold(e evidence.Event, voided *string) (other bool, err erro
 		}
 		o.Receipt.EventID = e.ID
 	case "execution.reconciled":
+		o.Finding = &data.Finding
 		if data.Finding == run.FindingUnknown || o.State != run.ExecutionUnconfirmed { // it changes nothing
 			return false, nil
 		}
