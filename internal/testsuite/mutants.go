@@ -25,6 +25,7 @@ var mutated = []struct {
 	{"internal/supervision/policy", []string{"internal/supervision/run"}},
 	{"internal/supervision/chain", []string{"internal/supervision/run", "internal/audit"}},
 	{"internal/supervision/decide", []string{"internal/supervision/run"}},
+	{"internal/supervision/guardian", []string{"internal/supervision/guardian"}},
 }
 
 const explainedFile = "internal/testsuite/mutants.txt"

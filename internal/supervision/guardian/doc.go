@@ -34,7 +34,7 @@ const (
 	Fresh            = time.Hour      // from the end of a verification: activation needs less (H-208)
 	PublicationLife  = 24 * time.Hour // then the enforcement is degraded (H-211)
 	MaxEvents        = 5000           // of one chain
-	MaxServices      = 50             // of a workspace
+	MaxServices      = 32             // of a workspace: with the longest names and origins they fit one state
 	MaxPolicies      = 100            // of a workspace
 	MaxOperations    = 32             // of a policy
 	MaxName          = 80             // bytes of a name

@@ -116,14 +116,20 @@ func TestBadService(t *testing.T) {
 // The bounds of a workspace hold.
 func TestInventoryBounds(t *testing.T) {
 	s := newShelf(t)
+	origin := "https://" + strings.Repeat("o", 192)
+	longest := service(func(v *guardian.Service) {
+		v.Name, v.Environment, v.Origin = strings.Repeat(`"`, 80), "production", &origin
+	})
 	for range guardian.MaxServices {
 		s.do(func(d *guardian.Registering) *authority.Denial {
-			_, denial := d.Register(service(), "")
+			_, denial := d.Register(longest, strings.Repeat("d", 1000))
 			return denial
 		})
 	}
 	for n := range guardian.MaxPolicies {
-		s.do(func(d *guardian.Registering) *authority.Denial { return d.List(fmt.Sprint(n)) })
+		s.do(func(d *guardian.Registering) *authority.Denial {
+			return d.List(fmt.Sprintf("01980000-0000-7000-8000-%012d", n))
+		})
 	}
 	d := guardian.BeginInventory(s.i, subject("default"), s.now, [32]byte{1, 1})
 	if _, denial := d.Register(service(), ""); denial == nil || denial.Reason != "WORKSPACE_LIMIT" {

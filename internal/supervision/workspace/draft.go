@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"net/url"
+	"strings"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -65,10 +66,11 @@ func (w *Workspace) one(subject ledger.Subject, state any, d decision) (*ledger.
 	return change, err
 }
 
-// isOrigin reports whether s is an http or https origin and nothing more.
+// isOrigin reports whether s is an http or https origin in lower case and nothing more.
 func isOrigin(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && s == u.Scheme+"://"+u.Host
+	strange := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-:[]", r) }
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && s == u.Scheme+"://"+u.Host && !strings.ContainsFunc(u.Host, strange)
 }
 
 func invalid(member, message string) *authority.Denial {

@@ -231,7 +231,7 @@ func TestRefusals(t *testing.T) {
 		is(t, "create", err, "NOT_FOUND")
 		_, err = h.Draft(t.Context(), policy(func(p *guardian.Policy) { p.ServiceID = &other }))
 		is(t, "a service that is not registered", err, "INVALID_REQUEST")
-		for _, origin := range []string{"shop", "ftp://shop.invalid", "http://", "http://shop.invalid/path", "http://user@shop.invalid"} {
+		for _, origin := range []string{"shop", "ftp://shop.invalid", "http://", "http://shop.invalid/path", "http://user@shop.invalid", "http://SHOP.invalid", `http://shop".invalid`, "http://shop.invalid:x"} {
 			_, err = h.Register(t.Context(), workspace.ServiceRequest{Name: "Shop", Kind: "merchant", Environment: "local", Origin: &origin})
 			is(t, "origin "+origin, err, "INVALID_REQUEST")
 		}

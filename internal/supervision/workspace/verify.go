@@ -175,13 +175,17 @@ func (w *Workspace) configuration(o *observer, p *guardian.Policy) {
 // sweep revokes synthetic runs that a verification has left behind because its process
 // ended. Their tokens died with it.
 func (w *Workspace) sweep(ctx context.Context) {
-	left, err := w.Ledger.Find(ctx, ledger.Query{
-		Workspace: w.Workspace, Kind: ledger.KindRun, Limit: 100,
-		Where: []ledger.Attribute{{Name: records.AttributePurpose, Value: records.PurposeVerification}, {Name: "status", Value: run.StatusReady}},
-	})
-	if err != nil {
-		w.Log.Warn("a verification cannot look for runs that were left behind", "error", err)
-		return
+	var left []ledger.Subject
+	for _, status := range []string{run.StatusReady, run.StatusRunning, run.StatusPaused} {
+		found, err := w.Ledger.Find(ctx, ledger.Query{
+			Workspace: w.Workspace, Kind: ledger.KindRun, Limit: 100,
+			Where: []ledger.Attribute{{Name: "status", Value: status}, {Name: records.AttributePurpose, Value: records.PurposeVerification}},
+		})
+		if err != nil {
+			w.Log.Warn("a verification cannot look for runs that were left behind", "error", err)
+			return
+		}
+		left = append(left, found...)
 	}
 	now, err := w.Ledger.Now(ctx)
 	for _, s := range left {
