@@ -42,7 +42,10 @@
 //
 // A probe is POST [ClosePath] with [CloseBody] of the permit in doubt, under a
 // permit of its own: own jti, htu and bh; iss, aud, sid, pid and ed are those of
-// the permit in doubt, because the receipt that closes it repeats them.
+// the permit in doubt, because the receipt that closes it repeats them. A shop that
+// prunes its ledger, and so cannot tell an old permit from one that never came, does
+// not close it: it answers 410 problem+json with the reasonCode BEYOND_RETENTION and
+// no receipt, and the effect stays unknown.
 //
 // # Formats
 //

@@ -94,9 +94,10 @@ func TestProbeClosesWhatNeverArrived(t *testing.T) {
 type proxy struct {
 	store http.Handler
 
-	mu   sync.Mutex
-	path string // to hold back, "" for nothing
-	held []*http.Request
+	mu    sync.Mutex
+	path  string // to hold back, "" for nothing
+	held  []*http.Request
+	asked gateway.OperateRequest // whose dispatch was held back last
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +155,8 @@ func (h *house) heldBack(p *proxy) (id string, x run.Execution) {
 	p.mu.Lock()
 	p.path = "/api/orders"
 	p.mu.Unlock()
-	if _, err := h.Operate(h.t.Context(), request(id, permit)); reason(err) != authority.DispatchUnconfirmed {
+	p.asked = request(id, permit)
+	if _, err := h.Operate(h.t.Context(), p.asked); reason(err) != authority.DispatchUnconfirmed {
 		h.t.Fatal(err)
 	}
 	return id, *h.state(id).Execution
@@ -346,6 +348,15 @@ func TestContradictionAfterTheRunWentOn(t *testing.T) {
 		p.cut(dispatch.ClosePath)
 		h.clock.Move(90 * time.Second)
 		must(t, h.Reconcile(t.Context(), id, decide.Statement{ExecutionID: x.ID, Finding: "not_applied"}))
+		// The agent that repeats its request is told what is known, as it gets known.
+		answered := func(state string, receipt bool) {
+			t.Helper()
+			out, err := h.Operate(t.Context(), p.asked)
+			if err != nil || !out.Replayed || out.State != state || (out.Receipt != nil) != receipt {
+				t.Errorf("asked again: %+v, %v, want %s", out, err, state)
+			}
+		}
+		answered(run.ExecutionReconciled, false)
 		must(t, h.Retry(t.Context(), id))
 		// The cart is empty: the order is there. The agent does all of it once more.
 		for _, entry := range []string{"add:fieldwork-keyboard:1", "checkout:addr_home", "merchant.checkout.submit"} {
@@ -355,7 +366,9 @@ func TestContradictionAfterTheRunWentOn(t *testing.T) {
 			t.Fatalf("status %s, %d orders", s.Status, h.orders(id))
 		}
 		p.cut("")
+		answered(run.ExecutionReconciled, false)
 		must(t, h.Probe(t.Context(), id, x.ID))
+		answered(run.ExecutionReceipted, true)
 		s := h.state(id)
 		if s.Status != run.StatusCompleted || s.Budget.Spent != 27400 || s.Overspent != 13700 || h.count(id, "execution.contradicted") != 1 {
 			t.Errorf("status %s, %+v, overspent %s", s.Status, s.Budget, s.Overspent)
@@ -364,7 +377,7 @@ func TestContradictionAfterTheRunWentOn(t *testing.T) {
 		v, err := h.View(t.Context(), id)
 		must(t, err)
 		i := slices.IndexFunc(v.Executions, func(o records.Execution) bool { return o.ExecutionID == x.ID })
-		if first := v.Executions[i]; first.State != run.ExecutionReceipted || first.Receipt == nil || first.Receipt.Result != run.ResultApplied {
+		if first := v.Executions[i]; first.State != run.ExecutionReceipted || first.Receipt == nil || first.Receipt.Result != run.ResultApplied || first.Finding == nil || *first.Finding != "not_applied" {
 			t.Errorf("the view says %s, %+v", first.State, first.Receipt)
 		}
 	})
