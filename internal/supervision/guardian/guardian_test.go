@@ -261,9 +261,14 @@ func TestBadPolicy(t *testing.T) {
 			}
 		}
 	}
-	w := newWorld(t)
-	if reason := w.draft(policy(func(p *guardian.Policy) { p.Operations = numbered(32) })); reason != "" {
-		t.Errorf("32 operations: %s", reason)
+	for name, f := range map[string]func(*guardian.Policy){
+		"32 operations":     func(p *guardian.Policy) { p.Operations = numbered(32) },
+		"no budget":         func(p *guardian.Policy) { p.BudgetCents = 0 },
+		"a name with space": func(p *guardian.Policy) { p.Name = "Look around" },
+	} {
+		if reason := newWorld(t).draft(policy(f)); reason != "" {
+			t.Errorf("%s: %s", name, reason)
+		}
 	}
 }
 
@@ -336,7 +341,7 @@ func TestDecode(t *testing.T) {
 	if _, err := guardian.DecodeState(raw); err == nil {
 		t.Error("a state of machine 2 was read")
 	}
-	for _, raw := range []string{"", "{", `{"x":1}`} {
+	for _, raw := range []string{"", "{", `{"x":1}`, `{"machine":1,"x":1}`, `{"machine":1,"id":7}`} {
 		if _, err := guardian.DecodeState([]byte(raw)); err == nil {
 			t.Errorf("%q was read as a state", raw)
 		}
