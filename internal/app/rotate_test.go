@@ -294,10 +294,10 @@ func TestRotateClockSetBack(t *testing.T) {
 		ctx, dir := t.Context(), filepath.Join(t.TempDir(), "D")
 		must(t, app.Init(ctx, dir, url))
 		id := changes(t, app.Config{Dir: dir, Database: url}, "")
-		clock := new(ledger.Clock)
-		clock.Move(-time.Hour)
 		var last time.Time
-		for range 2 {
+		for _, offset := range []time.Duration{-time.Hour, 0, -time.Hour} {
+			clock := new(ledger.Clock)
+			clock.Move(offset)
 			former, _, err := app.Rotate(ctx, app.Rotation{Dir: dir, Database: url, Key: "evidence", Clock: clock})
 			must(t, err)
 			if former.NotAfter.Before(last) {
