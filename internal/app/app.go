@@ -163,11 +163,15 @@ func (a *App) newAPI() (*edge.API, error) {
 	return api, nil
 }
 
-// find finds runs for the pages' lists.
+// find finds runs for the pages' lists. Those of a policy's verification are none
+// (H-207).
 func (a *App) find(ctx context.Context, status, before string, limit int) ([]console.Found, error) {
-	q := ledger.Query{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, Before: before, Limit: limit}
+	q := ledger.Query{
+		Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, Before: before, Limit: limit,
+		Where: []ledger.Attribute{{Name: records.AttributePurpose, Value: records.PurposeOperation}},
+	}
 	if status != "" {
-		q.Where = []ledger.Attribute{{Name: "status", Value: status}}
+		q.Where = append(q.Where, ledger.Attribute{Name: "status", Value: status})
 	}
 	q.Where = append(q.Where, ledger.Attribute{Name: records.AttributePurpose, Value: records.PurposeOperation}) // H-207
 	subjects, err := a.ledger.Find(ctx, q)

@@ -239,15 +239,7 @@ func TestCountdown(t *testing.T) {
 func TestUnconfirmed(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	a := h.agent(h.create(object{"target": "hosted"}))
-	for _, name := range purchase[:4] {
-		a.cycle(name)
-	}
-	h.lost.Store(true)
-	a.propose("submit")
-	if r := a.execute(); r.Status != http.StatusBadGateway {
-		t.Fatalf("a lost answer: %s", r.Got())
-	}
+	a := h.unconfirmed(true)
 	b := h.signedIn("/runs/" + a.run)
 	check := func(state string) {
 		t.Helper()
@@ -301,4 +293,87 @@ func TestEvidenceDownload(t *testing.T) {
 	if err != nil || !report.OK() {
 		t.Errorf("the download does not verify: %+v, %v", report, err)
 	}
+}
+
+// unconfirmed makes a hosted run whose order was sent and not answered. The store has
+// acted on it when acts is true.
+func (h *house) unconfirmed(acts bool) *agent {
+	h.t.Helper()
+	a := h.agent(h.create(object{"target": "hosted"}))
+	for _, name := range purchase[:4] {
+		a.cycle(name)
+	}
+	h.lost.Store(lostAnswer)
+	if !acts {
+		h.lost.Store(lostRequest)
+	}
+	a.propose("submit")
+	if r := a.execute(); r.Status != http.StatusBadGateway {
+		h.t.Fatalf("a lost answer: %s", r.Got())
+	}
+	return a
+}
+
+// L-4: the store is asked; its signed answer is a receipt, and the run goes on from it.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	a := h.unconfirmed(true)
+	b := h.signedIn("/runs/" + a.run)
+	b.shows("#act-probe", "sends nothing again")
+	h.lost.Store(lostNothing)
+	b.tabTo("#act-probe button")
+	b.press("\r")
+	b.shows("#said", "The store was asked")
+	b.shows("main .meta", "completed")
+	b.until(`document.querySelector(".notice.danger") === null`)
+	b.until(`document.querySelector("#timeline").textContent.includes("look-up")`)
+	b.shows("#timeline .turn-head .chip", "verified")
+}
+
+// G-14: the owner states what became of an effect. The page says that it is a word and
+// no receipt, asks first, and the run is not completed by it.
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	a := h.unconfirmed(true)
+	b := h.signedIn("/runs/" + a.run)
+	b.shows("#act-reconcile", "not as a receipt")
+	b.shows("#act-reconcile", "never completes a run")
+	// Without a finding nothing is sent.
+	b.tabTo("#act-reconcile button")
+	b.press("\r")
+	if eval[bool](b, `document.querySelector("#confirm-reconcile").open`) {
+		t.Error("a statement without a finding is asked about")
+	}
+	b.do(chromedp.Click(chromedp.CSS(`#act-reconcile [value="applied"]`)), chromedp.SendKeys(chromedp.CSS("#act-reconcile textarea"), "The shop's list has it."))
+	b.tabTo("#act-reconcile button")
+	b.press("\r")
+	b.until(`document.querySelector("#confirm-reconcile").open`)
+	b.tabTo(`#confirm-reconcile button[value="yes"]`)
+	b.press("\r")
+	b.shows("#said", "Your statement is recorded.")
+	b.until(`document.querySelector("#timeline").textContent.includes("The shop's list has it.")`)
+	b.shows("#timeline .turn-head .chip", "settled by a statement, no receipt")
+	b.accessible("run-reconciled")
+	var v struct{ Status, SpentCents string }
+	if h.get("/runs/"+a.run, &v); v.Status == "completed" || v.SpentCents != "13700" {
+		t.Errorf("status %s, spent %s", v.Status, v.SpentCents)
+	}
+	if strings.Contains(b.text("main .meta"), "completed") {
+		t.Error("the page calls it completed")
+	}
+}
+
+// Where no agent holds a token the owner lets the run go on, one action at a time.
+func TestStep(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.signedIn("/runs/" + h.create())
+	b.shows("#act-step", "At most one")
+	b.tabTo("#act-step button")
+	b.press("\r")
+	b.shows("#said", "One action was tried")
+	b.shows("#timeline .turn-head .chip", "verified")
+	b.shows(".counts", "1 dispatched")
 }

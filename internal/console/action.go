@@ -1,16 +1,19 @@
 package console
 
 import (
+	"fmt"
 	"slices"
 
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 )
 
 // action is something that the owner can do to a run now, with what it brings about
 // in words. The page's script sends it to the owner's API, which decides.
 type action struct {
 	Name    string // of the route
+	Key     string // on the page; the name, unless there are several of that name
 	Button  string
 	Meaning []string // what it does, and what it does not
 	Danger  bool
@@ -36,114 +39,143 @@ type textInput struct {
 // actionsOf lists what the owner's API would accept now, the most pressing first.
 func actionsOf(d *runData) []action {
 	var list []action
-	for _, name := range []string{decide.RouteApprove, decide.RouteClarify, decide.RouteRetry, routeProbe, routeReconcile, decide.RouteRevoke} {
-		if !slices.Contains(d.Eligible, name) {
+	for _, o := range offers {
+		if !slices.Contains(d.Eligible, o.route) {
 			continue
 		}
-		if a, ok := actions[name](d); ok {
-			a.Name = name
+		for i, a := range o.of(d) {
+			a.Name, a.Key = o.route, o.route
+			if i > 0 {
+				a.Key = fmt.Sprint(o.route, "-", i)
+			}
 			list = append(list, a)
 		}
 	}
 	return list
 }
 
-const (
-	routeProbe     = "probe"
-	routeReconcile = "reconcile"
-)
-
-var actions = map[string]func(*runData) (action, bool){
-	decide.RouteApprove: approve, decide.RouteClarify: clarify, decide.RouteRetry: retry, decide.RouteRevoke: revoke,
-	routeProbe: probe, routeReconcile: reconcile,
+// offers are the routes that a page offers, in their order.
+var offers = []struct {
+	route string
+	of    func(*runData) []action
+}{
+	{decide.RouteApprove, approve}, {decide.RouteClarify, clarify}, {decide.RouteRetry, retry}, {decide.RouteProbe, probe},
+	{decide.RouteReconcile, reconcile}, {decide.RouteStep, advance}, {decide.RouteRevoke, revoke},
 }
 
 // approve is offered only for what is shown whole.
-func approve(d *runData) (action, bool) {
+func approve(d *runData) []action {
 	p := d.Proposal
 	if p == nil || !p.Whole {
-		return action{}, false
+		return nil
 	}
-	return action{
+	return []action{{
 		Button: "Approve " + p.Amount, Said: "Approved. Nothing has been dispatched.",
 		Meaning: []string{
 			"Creates one grant for a single use of exactly this effect digest. It ends after 5 minutes, or with the proposal if that is sooner.",
 			"Dispatches nothing. The agent has to propose exactly this, and every check applies to it again.",
 		},
-		Confirm: "Approve " + p.Amount + " to " + p.Destination + "?",
+		Confirm: "Approve " + p.Amount + " to " + exact(p.Destination) + "?",
 		Shows:   []term{{"operation", p.OperationID}, {"effect digest", p.EffectDigest}},
 		Hidden:  []term{{"proposalId", p.ID}, {"digest", p.EffectDigest}},
 		Until:   int64(p.ExpiresAt),
-	}, true
+	}}
 }
 
-func clarify(d *runData) (action, bool) {
-	a := action{
+func clarify(*runData) []action {
+	return []action{{
 		Button: "Send the clarification", Said: "The clarification is recorded, and the run goes on.",
 		Meaning: []string{
 			"Agent and guardian are shown your words as the owner's, and the run goes on. Up to ten in a run.",
 			"It widens no grant: nothing is allowed that was not allowed before.",
 		},
 		Text: &textInput{Name: "clarification", Label: "Clarification", Max: 2000},
-	}
-	return a, true
+	}}
 }
 
-func retry(*runData) (action, bool) {
-	return action{
+func retry(*runData) []action {
+	return []action{{
 		Button: "Let it try again", Said: "The run goes on.",
 		Meaning: []string{
 			"The run goes on with a fresh observation.",
 			"Nothing is dispatched by this, and nothing that was sent before is sent again.",
 		},
-	}, true
+	}}
 }
 
-func revoke(*runData) (action, bool) {
-	return action{
+// advance is offered where no agent holds a token: there the run goes on by itself.
+func advance(d *runData) []action {
+	if d.State.Session.Generation > 0 {
+		return nil
+	}
+	return []action{{
+		Button: "Advance one action", Said: "One action was tried; the timeline says what came of it.",
+		Meaning: []string{
+			"Asks the executor for its next action and, if checks and guardian let it pass, carries it out. At most one.",
+			"It may spend within the grants.",
+		},
+	}}
+}
+
+func revoke(*runData) []action {
+	return []action{{
 		Button: "Revoke this run", Danger: true, Said: "The run is revoked.",
 		Meaning: []string{
 			"Ends the run, its grants and its unused permits at once. The agent's token is good for nothing afterwards.",
 			"It cannot undo what was dispatched already, and it does not settle what became of that.",
 		},
 		Confirm: "Revoke this run?",
-	}, true
+	}}
 }
 
-func probe(d *runData) (action, bool) {
-	x := d.State.Execution
-	if x == nil {
-		return action{}, false
+// inDoubt returns the executions that the store can still say something about: the
+// newest one when nobody knows its effect, and those that rest on a statement.
+func inDoubt(s *run.State) (list []run.Execution) {
+	all := s.Stated
+	if s.Execution != nil {
+		all = append(slices.Clone(s.Stated), *s.Execution)
 	}
-	return action{
-		Button: "Look it up at the store", Said: "The store was asked; its answer is in the timeline.",
-		Meaning: []string{
-			"Asks the store what became of the request, in a signed request of its own. If it was not applied, the store first closes it, so that a late original is refused too.",
-			"It sends nothing again. A signed answer counts as a receipt, observed by look-up.",
-		},
-		Hidden: []term{{"executionId", x.ID}},
-	}, true
+	for _, x := range slices.Backward(all) {
+		if x.State == run.ExecutionUnconfirmed || x.State == run.ExecutionReconciled {
+			list = append(list, x)
+		}
+	}
+	return list
 }
 
-func reconcile(d *runData) (action, bool) {
+func probe(d *runData) (list []action) {
+	for _, x := range inDoubt(d.State) {
+		list = append(list, action{
+			Button: "Look it up at the store", Said: "The store was asked; the timeline has its answer.",
+			Meaning: []string{
+				"Asks the store what became of " + x.OperationID + ", in a signed request of its own. If it was not applied, the store first closes it, so that a late original is refused too.",
+				"It sends nothing again. A signed answer counts as a receipt, observed by look-up.",
+			},
+			Hidden: []term{{"executionId", x.ID}},
+		})
+	}
+	return list
+}
+
+func reconcile(d *runData) []action {
 	x := d.State.Execution
 	if x == nil {
-		return action{}, false
+		return nil
 	}
-	choices := []choice{{run.FindingApplied, "It was applied", "The reserved amount counts as spent. The run does not complete by it."}}
+	choices := []choice{{state.FindingApplied, "It was applied", "The reserved amount counts as spent. The run does not complete by it."}}
 	if x.State != run.ExecutionMismatch { // there a receipt stands against it
-		choices = append(choices, choice{run.FindingNotApplied, "It was not applied", "The reserved amount is released and the run may try again. At a store the request is closed first."})
+		choices = append(choices, choice{state.FindingNotApplied, "It was not applied", "The reserved amount is released, and the run may try again. At a store the request is closed first."})
 	}
-	choices = append(choices, choice{run.FindingUnknown, "I could not find out", "Nothing moves. The amount stays reserved."})
-	return action{
+	choices = append(choices, choice{state.FindingUnknown, "I could not find out", "Nothing moves. The amount stays reserved."})
+	return []action{{
 		Button: "Record this statement", Danger: true, Said: "Your statement is recorded.",
 		Meaning: []string{
-			"Recorded as your word, not as a receipt. It never completes a run, and it sends nothing.",
+			"Recorded as your word about " + x.OperationID + ", not as a receipt. It never completes a run, and it sends nothing.",
 			"A receipt that says otherwise is recorded whenever it comes, and stands against your statement.",
 		},
 		Confirm: "Record this statement?",
 		Hidden:  []term{{"executionId", x.ID}},
 		Choices: choices,
 		Text:    &textInput{Name: "note", Label: "Note", Max: 500, Optional: true},
-	}, true
+	}}
 }

@@ -64,7 +64,7 @@ type tab struct {
 	ctx context.Context
 
 	mu      sync.Mutex
-	said    []string // on the console: any of it is a failure
+	said    []string // on the console, remarks apart: any of it is a failure
 	expects []string // parts of what may be said
 }
 
@@ -80,6 +80,9 @@ func newTab(t *testing.T) *tab {
 		for m, err := range messages {
 			if err != nil {
 				return
+			}
+			if m.Type == chromedp.ConsoleDebug || m.Type == chromedp.ConsoleInfo {
+				continue // the browser's own remarks, which depend on how fast somebody types
 			}
 			b.mu.Lock()
 			b.said = append(b.said, m.String()+" "+m.URL)

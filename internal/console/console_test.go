@@ -50,17 +50,7 @@ func TestPages(t *testing.T) {
 	if verdict, _ := paused.propose("add:", func(a object) { a["args"] = object{"productId": "fieldwork-keyboard", "quantity": 3} }); verdict != "PAUSE" {
 		t.Fatalf("an altered argument: %s", verdict)
 	}
-	lost := h.agent(h.create(object{"target": "hosted"}))
-	for _, name := range purchase[:4] {
-		lost.cycle(name)
-	}
-	h.lost.Store(true)
-	if verdict, reason := lost.propose("submit"); verdict != "ALLOW" {
-		t.Fatal(verdict, reason)
-	}
-	if r := lost.execute(); r.Status != 502 {
-		t.Fatalf("a lost answer: %s", r.Got())
-	}
+	lost := h.unconfirmed(false)
 	open := h.agent(h.create())
 	open.cycle("merchant.catalog")
 	open.propose("product:")

@@ -394,9 +394,11 @@ func (t *turn) finish() {
 			s.prose("uncertainty", "reported", &u)
 		}
 	}
-	for i := range t.metrics {
+	if len(t.metrics) > 0 {
 		m := step{Type: "metrics", Title: "Measured durations"}
-		m.measured(&t.metrics[i])
+		for i := range t.metrics {
+			m.measured(&t.metrics[i])
+		}
 		t.Steps = append(t.Steps, m)
 	}
 }

@@ -38,8 +38,15 @@ type house struct {
 	secret string
 	clock  *ledger.Clock
 	owner  *client.Owner
-	lost   atomic.Bool // the store's answers to orders do not arrive
+	lost   atomic.Int32 // what of an order gets lost on the way
 }
+
+// What gets lost of an order.
+const (
+	lostNothing int32 = iota
+	lostAnswer        // the store acts, and nobody hears of it
+	lostRequest       // it never arrives
+)
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
@@ -81,11 +88,16 @@ func (h *house) openStore() *gateway.Store {
 	s, err := store.Open(dir, store.Options{Origin: origin, Trust: trust, Clock: h.clock.Now, Log: slog.New(slog.DiscardHandler)})
 	must(h.t, err)
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.lost.Load() && r.URL.Path == "/api/orders" {
-			s.Handler().ServeHTTP(httptest.NewRecorder(), r) // it acts, and nobody hears of it
+		lost := h.lost.Load()
+		if r.URL.Path != "/api/orders" {
+			lost = lostNothing
+		}
+		if lost != lostRequest {
+			s.Handler().ServeHTTP(map[bool]http.ResponseWriter{true: w, false: httptest.NewRecorder()}[lost == lostNothing], r)
+		}
+		if lost != lostNothing {
 			panic(http.ErrAbortHandler)
 		}
-		s.Handler().ServeHTTP(w, r)
 	})
 	server.Start()
 	h.t.Cleanup(func() { server.Close(); must(h.t, s.Close()) })

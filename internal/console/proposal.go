@@ -45,16 +45,15 @@ func (p *proposal) Args() []term {
 	}
 	var list []term
 	for _, name := range canonicalNames(members) {
-		list = append(list, term{name, quoted(members[name])})
+		list = append(list, term{name, exact(plain(members[name]))})
 	}
 	return list
 }
 
-// quoted shows a text with all that could be hidden in it spelled out: a character
-// that does not print, or looks like nothing, stands as its escape.
-func quoted(raw json.RawMessage) string {
-	s := plain(raw)
-	if strconv.CanBackquote(s) && strconv.QuoteToGraphic(s) == `"`+s+`"` {
+// exact shows a text with all that could be hidden in it spelled out: when a character
+// of it does not print or looks like another, it stands between quotes, in escapes.
+func exact(s string) string {
+	if strconv.Quote(s) == `"`+s+`"` {
 		return s
 	}
 	return strconv.QuoteToASCII(s)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -27,6 +28,8 @@ var words = template.FuncMap{
 	"spaced":  func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 	"json":    spellJSON,
 	"terms":   termsOf,
+	"value":   valued,
+	"exact":   exact,
 	"wants":   func(recovery string) want { return wants[recovery] },
 	"micros":  micros,
 	"dict":    dict,
@@ -102,11 +105,11 @@ func tone(outcome string) string {
 
 // spellJSON writes a value for people, every member on a line of its own.
 func spellJSON(raw json.RawMessage) string {
-	b, err := json.MarshalIndent(raw, "", "  ")
-	if err != nil {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
 		return string(raw)
 	}
-	return string(b)
+	return b.String()
 }
 
 // term is one member of a run's terms.
@@ -120,13 +123,17 @@ func termsOf(raw json.RawMessage, currency string) []term {
 	}
 	var list []term
 	for _, name := range canonicalNames(members) {
-		value := plain(members[name])
-		if strings.HasSuffix(name, "Cents") {
-			value = amount(value, currency)
-		}
-		list = append(list, term{name, value})
+		list = append(list, term{name, valued(name, plain(members[name]), currency)})
 	}
 	return list
+}
+
+// valued spells a value whose name says that it is an amount as one.
+func valued(name, value, currency string) string {
+	if strings.HasSuffix(name, "Cents") {
+		return amount(value, currency)
+	}
+	return value
 }
 
 // plain writes a text without its quotes and anything else as JSON.
