@@ -33,6 +33,9 @@ func TestSignIn(t *testing.T) {
 	b.until(`location.pathname === "/runs"`)
 	b.shows("main", "No runs yet.")
 	b.accessible("runs-empty")
+	// Who is signed in and comes to the form goes on.
+	b.open(h.origin + "/login?next=%2Flimits")
+	b.until(`location.pathname === "/limits"`)
 	b.do(chromedp.Click(chromedp.ID("sign-out")))
 	b.until(`location.pathname === "/login"`)
 	b.open(h.origin + "/runs")

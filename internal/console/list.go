@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -126,6 +127,9 @@ func (s *site) approvals(r *http.Request) (*page, error) {
 				d.Waiting = append(d.Waiting, w)
 			}
 		}
+	}
+	if n := len(d.Waiting); n > 0 {
+		p.Title = fmt.Sprintf("(%d) Approvals", n)
 	}
 	slices.SortStableFunc(d.Waiting, func(a, b waiting) int { return cmp.Compare(a.Since, b.Since) })
 	p.Data = d

@@ -60,6 +60,17 @@ export async function signIn(event) {
   field.focus();
 }
 
+// goOn leaves the page for signing in when there is a session already: a link from
+// elsewhere comes without the cookie and leads here.
+export async function goOn(form) {
+  try {
+    const answer = await fetch(form.dataset.next, { headers: { Accept: "text/html" }, redirect: "manual", cache: "no-store" });
+    if (answer.ok) location.replace(form.dataset.next);
+  } catch {
+    // no answer: the form is there
+  }
+}
+
 export async function signOut() {
   try {
     const answer = await send("DELETE", session);

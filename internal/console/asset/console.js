@@ -1,10 +1,14 @@
 // The start of every page.
 import { countDown } from "./time.js";
 import { refresh, follow } from "./live.js";
-import { signIn, signOut, act } from "./act.js";
+import { signIn, goOn, signOut, act } from "./act.js";
 
 countDown();
-document.getElementById("login")?.addEventListener("submit", signIn);
+const login = document.getElementById("login");
+if (login) {
+  login.addEventListener("submit", signIn);
+  goOn(login);
+}
 document.getElementById("sign-out")?.addEventListener("click", signOut);
 // On the document, so that forms which come with a refresh are covered.
 document.addEventListener("submit", act);
