@@ -160,7 +160,7 @@ func TestStaleApproval(t *testing.T) {
 		h := newHouse(t)
 		c, approval := h.prepared()
 		c.act("simulate", map[string]any{"event": event}).is(t, event, 200, "")
-		c.act("approve", approval).is(t, "approve after "+event, 409, "RECOVERY_NOT_ELIGIBLE")
+		c.act("approve", approval).is(t, "approve after "+event, 409, "APPROVAL_STALE")
 		if reason, recovery := c.stopped(); reason != "STALE_STATE" || recovery != "retry" {
 			t.Errorf("%s: stopped for %s, recovery %s", event, reason, recovery)
 		}
@@ -172,7 +172,7 @@ func TestStaleApproval(t *testing.T) {
 	h := newHouse(t)
 	c, approval := h.prepared()
 	h.clock.Move(10 * time.Minute)
-	c.act("approve", approval).is(t, "approve after ten minutes", 409, "RECOVERY_NOT_ELIGIBLE")
+	c.act("approve", approval).is(t, "approve after ten minutes", 409, "APPROVAL_STALE")
 	if reason, _ := c.stopped(); reason != "STALE_STATE" {
 		t.Errorf("stopped for %s", reason)
 	}
