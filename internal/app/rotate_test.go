@@ -173,18 +173,21 @@ func TestRotate(t *testing.T) {
 // nothing served, and whoever still has the former folder is refused as soon as that
 // key's time may end. The next call finishes it with the key it had.
 func TestRotateKilled(t *testing.T) {
-	for _, key := range keys.Signing {
-		engines(t, func(t *testing.T, url string) {
-			for i, point := range app.RotationPoints {
-				t.Run(key+" "+point, func(t *testing.T) {
-					if url != "" {
-						url = unmigrated(t)
-					}
-					killed(t, rotateTask{filepath.Join(t.TempDir(), "D"), url, key, point}, i >= 2, i == len(app.RotationPoints)-1)
-				})
-			}
-		})
-	}
+	engines(t, func(t *testing.T, url string) {
+		for _, key := range keys.Signing {
+			t.Run(key, func(t *testing.T) {
+				for i, point := range app.RotationPoints {
+					t.Run(point, func(t *testing.T) {
+						if url != "" {
+							url = unmigrated(t)
+						}
+						killed(t, rotateTask{filepath.Join(t.TempDir(), "D"), url, key, point}, i >= 2, i == len(app.RotationPoints)-1)
+						t.Logf("fail point %q hit, %d of %d", point, i+1, len(app.RotationPoints))
+					})
+				}
+			})
+		}
+	})
 }
 
 func killed(t *testing.T, task rotateTask, known, done bool) {

@@ -16,7 +16,8 @@
 // test needs PostgreSQL. It uses the server at COUNTERSIGN_TEST_POSTGRES, or
 // starts a private one and stops it at its end, also after SIGINT and SIGTERM.
 // Where the server binaries are missing and it runs as root on a machine with
-// apt-get, it installs them without creating a cluster, and curl and jq too.
+// apt-get, it installs them without creating a cluster, and curl, jq and
+// sqlite3 too.
 //
 // test also needs Chromium, which it installs likewise, and axe-core, which it
 // installs with npm in the version that tools/package.json names.

@@ -20,6 +20,10 @@ var pointLists = []pointList{
 	{"ledger on PostgreSQL", testID{"countersign/internal/ledger/postgres", "TestLedger/KillAtEveryPoint"}},
 	{"action cycle on SQLite", testID{"countersign/internal/supervision/gateway", "TestKilledControlPlane/sqlite"}},
 	{"action cycle on PostgreSQL", testID{"countersign/internal/supervision/gateway", "TestKilledControlPlane/postgres"}},
+	{"rotation of the evidence key on SQLite", testID{"countersign/internal/app", "TestRotateKilled/sqlite/evidence"}},
+	{"rotation of the dispatch key on SQLite", testID{"countersign/internal/app", "TestRotateKilled/sqlite/dispatch"}},
+	{"rotation of the evidence key on PostgreSQL", testID{"countersign/internal/app", "TestRotateKilled/postgres/evidence"}},
+	{"rotation of the dispatch key on PostgreSQL", testID{"countersign/internal/app", "TestRotateKilled/postgres/dispatch"}},
 }
 
 // hit is a fail point at which a process was killed, with its place in its list.

@@ -140,11 +140,11 @@ func sendLines(from io.Reader, lines chan<- []byte) error {
 	}
 }
 
-// getShellTools installs what the README's session is typed with, where that can
-// be done. Elsewhere its test is skipped and says why.
+// getShellTools installs what is typed into a shell by what the pages show, where that
+// can be done. Elsewhere its tests are skipped and say why.
 func getShellTools(ctx context.Context, out io.Writer) error {
 	var missing []string
-	for _, name := range []string{"curl", "jq"} {
+	for _, name := range []string{"curl", "jq", "sqlite3"} {
 		if _, err := exec.LookPath(name); err != nil {
 			missing = append(missing, name)
 		}
