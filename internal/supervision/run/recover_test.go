@@ -363,6 +363,23 @@ func TestRecoveryTellsWhatHelps(t *testing.T) {
 	}
 }
 
+// TestRefusedReportTellsWhy: whoever reports to a run that takes none reads what it
+// waits for, or that it has ended.
+func TestRefusedReportTellsWhy(t *testing.T) {
+	for want, stage := range map[string]stage{
+		"The run is paused: The prepared proposal waits for the owner's approval.": waiting(run.TargetLocal),
+		"The run is revoked.":   revoked,
+		"The run is completed.": before(run.TargetLocal, "done"),
+	} {
+		w := stage(t)
+		w.do(func(d *decide.Deciding) {
+			if _, denial := d.Propose(reportOn(w.entry("item"), w.read().Observation), w.catalog); denial == nil || denial.Reason != "RUN_NOT_READY" || denial.Detail != want {
+				t.Errorf("%+v, want %q", denial, want)
+			}
+		})
+	}
+}
+
 // TestRecoveryAfterTheGrant: a stop that is mended when no grant lives any more gives
 // way to the one that says so; the run is never ready without a grant.
 func TestRecoveryAfterTheGrant(t *testing.T) {
