@@ -63,7 +63,7 @@ func TestPages(t *testing.T) {
 	for _, page := range []struct{ name, path, shows string }{
 		{"approvals", "/approvals", "What waits"}, {"limits", "/limits", "not implemented"}, {"missing", "/nothing/here", "no such page"},
 		{"run-completed", "/runs/" + bought.run, "completed"}, {"run-paused", "/runs/" + paused.run, "FORBIDDEN_OPERATION"},
-		{"run-unconfirmed", "/runs/" + lost.run, "Effect unconfirmed"}, {"run-active", "/runs/" + open.run, "permitted, not dispatched"},
+		{"run-unconfirmed", "/runs/" + lost.run, "Effect unconfirmed"}, {"run-active", "/runs/" + open.run, "merchant.product"},
 	} {
 		if page.name == "missing" {
 			b.expect("404")
