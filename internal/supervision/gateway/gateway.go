@@ -293,7 +293,7 @@ func (g *Gateway) fill(a *attempt, t *decide.Transition) error {
 	for _, f := range t.Fates {
 		a.change.Fates = append(a.change.Fates, ledger.Fate{Workspace: g.Workspace, PermitID: f.PermitID, Subject: key, Fate: f.Fate, Cause: f.Cause, Execution: f.ExecutionID})
 	}
-	a.change.Freezable = t.Freezable
+	a.change.Freezable = a.change.Freezable || t.Freezable
 	if t.NotAfter != 0 {
 		a.change.NotAfter = t.NotAfter.Time()
 	}

@@ -634,7 +634,8 @@ func TestProviderUnconfigured(t *testing.T) {
 	})
 }
 
-// L-8: a freeze stops a managed run: before its permit, and when that is claimed.
+// L-8: a freeze stops a managed run: before its permit, and when that is claimed. While
+// it lasts the run is not retried (G-03).
 func TestFreezeDuringAStep(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
@@ -657,6 +658,8 @@ func TestFreezeDuringAStep(t *testing.T) {
 			if s := h.state(id); s.Permit != nil || s.Lease != nil || h.count(id, "execution.dispatched") != 0 || h.count(id, "permit.revoked") != map[bool]int{false: 0, true: 1}[late] {
 				t.Errorf("late %t: permit %+v, lease %+v", late, s.Permit, s.Lease)
 			}
+			h.refuses(authority.Frozen, h.Retry(t.Context(), id)) // what it lacks is asked for again
+			h.stopped(id, authority.Frozen, "retry")
 			lift()
 			must(t, h.Retry(t.Context(), id))
 			must(t, steps(t, h.Gateway).Step(t.Context(), id))
