@@ -120,19 +120,7 @@ func (p *probes) origins() {
 
 // operation does one authorized read, with everything around it that must be refused.
 func (p *probes) operation() {
-	own := p.permit(p.first, func(observed, turned *reply) {
-		p.answered(guardian.ProbeObservation, observed, observed.reason, "")
-		if turned == nil {
-			p.skip(guardian.ProbeReport, "not sent: the policy selects no operation that only reads")
-			return
-		}
-		note := ""
-		if turned.permit() == nil {
-			note = "no permit came with it"
-		}
-		p.answered(guardian.ProbeReport, turned, turned.decision(), note)
-	})
-	foreign := p.permit(p.second, func(*reply, *reply) {})
+	own, foreign := p.permit(p.first, true), p.permit(p.second, false)
 	if own == nil {
 		for _, name := range []string{guardian.ProbeNoPermit, guardian.ProbeForeignPermit, guardian.ProbeReceipt, guardian.ProbeRepeated, guardian.ProbeOtherBody} {
 			p.skip(name, "not sent: the report got no permit")
@@ -168,10 +156,13 @@ func (p *probes) operation() {
 }
 
 // permit observes, reports on the first operation that only reads and returns the permit
-// for it, or nil. see gets the answers; the second is nil when no report was sent.
-func (p *probes) permit(c consumer, see func(observed, turned *reply)) *stepPermit {
+// for it, or nil. noted says that the two requests are probes.
+func (p *probes) permit(c consumer, noted bool) *stepPermit {
 	token := bearer(c.token)
 	observed := p.ask("GET", "/api/v1/observation", nil, token)
+	if noted {
+		p.answered(guardian.ProbeObservation, observed, observed.reason, "")
+	}
 	var seen struct {
 		ObservationID string          `json:"observationId"`
 		Catalog       []propose.Entry `json:"catalog"`
@@ -179,20 +170,32 @@ func (p *probes) permit(c consumer, see func(observed, turned *reply)) *stepPerm
 	_ = json.Unmarshal(observed.body, &seen) // what is no observation has no catalog
 	i := slices.IndexFunc(seen.Catalog, func(e propose.Entry) bool { return e.Effect.Class == propose.ClassRead })
 	if i < 0 {
-		see(observed, nil)
+		if noted {
+			p.skip(guardian.ProbeReport, "not sent: there is no operation that only reads")
+		}
 		return nil
 	}
-	e := seen.Catalog[i]
-	turned := p.ask("POST", "/api/v1/turns", canon.MustMarshal(propose.Report{
+	turned := p.ask("POST", "/api/v1/turns", report(seen.ObservationID, &seen.Catalog[i]), token)
+	if noted {
+		note := ""
+		if turned.permit() == nil {
+			note = "no permit came with it"
+		}
+		p.answered(guardian.ProbeReport, turned, turned.decision(), note)
+	}
+	return turned.permit()
+}
+
+// report proposes the entry.
+func report(observationID string, e *propose.Entry) []byte {
+	return canon.MustMarshal(propose.Report{
 		GoalRestatement: "Read once to verify the guardian policy.", SelectedCandidateID: "read", Uncertainties: []string{},
 		Candidates:    []propose.Candidate{{ID: "read", Action: e.Action(), Purpose: e.Label, Disposition: "proposed"}},
-		Justification: propose.Justification{Summary: "A read shows that a permitted operation is executed and receipted.", EvidenceRefs: []string{seen.ObservationID}},
+		Justification: propose.Justification{Summary: "A read shows that a permitted operation is executed and receipted.", EvidenceRefs: []string{observationID}},
 		ExpectedEffect: propose.ExpectedEffect{
 			OperationID: e.OperationID, TransactionProposalID: e.Effect.TransactionProposalID, DisclosedFields: e.Effect.DisclosedFields, Postconditions: e.Effect.Postconditions,
 		},
-	}), token)
-	see(observed, turned)
-	return turned.permit()
+	})
 }
 
 // send asks and notes the answer as that of a probe.
