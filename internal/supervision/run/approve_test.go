@@ -808,7 +808,7 @@ func TestExactHistory(t *testing.T) {
 	}
 	commits, approvals := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		for range 3 {
+		for range 2 {
 			target := rapid.SampledFrom([]string{run.TargetLocal, run.TargetLocal, run.TargetHosted}).Draw(t, "target")
 			w := rapid.SampledFrom([]stage{waiting(target), approved(target), exactly(target)}).Draw(t, "stage")(t)
 			w.history(t, 40, pauses, all, usual)
