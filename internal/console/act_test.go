@@ -217,6 +217,15 @@ func TestStaleApproval(t *testing.T) {
 	h.clock.Move(11 * time.Minute)
 	b.until(`document.querySelector("#act-approve") === null`)
 	b.shows("#timeline", "Transaction proposal voided")
+	// What is prepared anew is another proposal, and the same page approves that one.
+	b.tabTo("#act-retry button")
+	b.press("\r")
+	b.shows("main .meta", "ready")
+	_, err := a.Get(t.Context(), "/api/v1/observation")
+	must(t, err)
+	b.shows(".proposal", "Waits for your approval")
+	b.do(chromedp.Click(chromedp.CSS("#act-approve button")), chromedp.Click(chromedp.CSS(`#confirm-approve button[value="yes"]`)))
+	b.shows("#said", "Approved. Nothing has been dispatched.")
 }
 
 // What is left counts from the server's clock: the client's is of no account.
@@ -355,6 +364,7 @@ func TestReconcile(t *testing.T) {
 	b.shows("#said", "Your statement is recorded.")
 	b.until(`document.querySelector("#timeline").textContent.includes("The shop's list has it.")`)
 	b.shows("#timeline .turn-head .chip", "settled by a statement, no receipt")
+	b.shows(".notice", "A statement is no receipt")
 	b.accessible("run-reconciled")
 	var v struct{ Status, SpentCents string }
 	if h.get("/runs/"+a.run, &v); v.Status == "completed" || v.SpentCents != "13700" {

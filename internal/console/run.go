@@ -24,6 +24,7 @@ type runData struct {
 	Approve    *action // stands with the proposal
 	Actions    []action
 	Unresolved string // what nobody knows, in words; "" when all is known
+	Stated     string // the finding of the owner, on which the newest execution rests; "" on none
 	Left       string // of the budget
 	Grants     []grant
 	Items      []item // newest first
@@ -74,6 +75,9 @@ func (s *site) run(r *http.Request) (*page, error) {
 	d.budget()
 	if v.Outcome == outcomeUnconfirmed {
 		d.Unresolved = unresolved(v)
+	}
+	if x := v.State.Execution; x != nil && x.State == run.ExecutionReconciled {
+		d.Stated = x.Finding
 	}
 	if err := s.fillTimeline(r.Context(), d, until); err != nil {
 		return nil, err

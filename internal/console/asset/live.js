@@ -132,6 +132,9 @@ let soon = 0;
 
 // later refreshes once for what is recorded together.
 function later() {
-  clearTimeout(soon);
-  soon = setTimeout(refresh, 80);
+  if (soon) return;
+  soon = setTimeout(() => {
+    soon = 0;
+    refresh();
+  }, 80);
 }

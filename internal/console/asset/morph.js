@@ -1,7 +1,8 @@
 // morph makes one tree like another and keeps the nodes that both have. Elements with
-// an id are recognized by it. Typed values, open parts and dialogs stay as they are.
+// an id are recognized by it. What was typed or chosen is no attribute and stays as it
+// is, and so do open parts, dialogs, and what the page's scripts have closed.
 
-const kept = new Set(["open", "value", "checked", "disabled"]); // attributes that a person changes
+const kept = new Set(["open", "disabled", "aria-busy"]);
 
 export function morph(from, to) {
   attributes(from, to);

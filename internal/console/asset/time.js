@@ -36,7 +36,7 @@ export function tick() {
     element.classList.toggle("soon", rest < 60_000);
   }
   for (const button of document.querySelectorAll("button[data-until]")) {
-    if (Number(button.dataset.until) <= moment) button.disabled = true;
+    if (!button.closest("[aria-busy]")) button.disabled = Number(button.dataset.until) <= moment;
   }
 }
 
