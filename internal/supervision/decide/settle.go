@@ -14,9 +14,7 @@ func (d *Deciding) settle(leaseAlive bool) {
 		d.endLease()
 	}
 	if p := s.Permit; p != nil && !p.Live(d.now) {
-		d.emit(&run.PermitExpired{PermitID: p.ID})
-		d.fate(Fate{PermitID: p.ID, Fate: FateExpired})
-		d.lapse(p)
+		d.expirePermit()
 	}
 	if p := s.Proposal; p != nil && !p.Live(d.now) && !s.Terminal() && s.Lease == nil {
 		d.voidProposal("expired")
@@ -61,9 +59,12 @@ func (d *Deciding) endLease() {
 	}
 }
 
-// lapse stops a managed run whose permit expired before it was used; a direct one
-// stays ready (L-11).
-func (d *Deciding) lapse(p *run.Permit) {
+// expirePermit ends the live permit, whose time is over. A managed run stops when that
+// was before it was used; a direct one stays ready (L-11).
+func (d *Deciding) expirePermit() {
+	p := d.s.Permit
+	d.emit(&run.PermitExpired{PermitID: p.ID})
+	d.fate(Fate{PermitID: p.ID, Fate: FateExpired})
 	if d.s.Status != run.StatusReady || !d.s.Managed(p.Bindings.TurnID) {
 		return
 	}

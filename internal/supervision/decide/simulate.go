@@ -31,9 +31,7 @@ func (d *Deciding) Simulate(event string) *authority.Denial {
 			d.pause(authority.GrantExpired, stopcontext.SourceRuntime)
 		}
 	case run.SimulateExpirePermit:
-		id := s.Permit.ID
-		d.emit(&run.PermitExpired{PermitID: id})
-		d.fate(Fate{PermitID: id, Fate: FateExpired})
+		d.expirePermit()
 	case run.SimulateReviseState, run.SimulateNavigate, run.SimulatePriceChange:
 		d.revokePermit(run.CauseState)
 		d.voidProposal("state")

@@ -56,6 +56,7 @@ func TestSimulate(t *testing.T) {
 		{"expire_grant", "waiting", waiting(local), list{"grant.revoked"}, list{"grants"}, nil, ""},
 		{"expire_grant", "stopped", paused, list{"grant.revoked"}, list{"grants"}, nil, ""},
 		{"expire_permit", "permitted", permitted(local, "item"), list{"permit.expired"}, list{"permit"}, nil, "PERMIT_EXPIRED"},
+		{"expire_permit", "managed", managedPermit, list{"permit.expired", "run.paused"}, list{"status", "stop", "permit"}, list{"retry", "runtime", "PERMIT_EXPIRED", "retry"}, "PERMIT_EXPIRED"},
 		{"revise_state", "ready", ready(local), nil, list{"revision", "observation"}, nil, ""},
 		{"revise_state", "permitted", permitted(local, "item"), list{"permit.revoked"}, list{"revision", "observation", "permit"}, nil, "STALE_STATE"},
 		{"revise_state", "prepared", before(local, "submit"), list{"proposal.voided"}, list{"revision", "observation", "proposal"}, nil, ""},
