@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if task := os.Getenv(rotateVariable); task != "" {
 		os.Exit(rotateChild(task))
 	}
+	if task := os.Getenv(verifyVariable); task != "" {
+		os.Exit(verifyChild(task))
+	}
 	os.Exit(pgtest.Main(m))
 }
 

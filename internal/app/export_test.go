@@ -47,3 +47,12 @@ func WithAnyKeys(c Config) Config {
 	c.anyKeys = true
 	return c
 }
+
+// Runs lists the ids of the runs with an attribute.
+func (a *App) Runs(ctx context.Context, where ledger.Attribute) (ids []string, err error) {
+	found, err := a.ledger.Find(ctx, ledger.Query{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, Where: []ledger.Attribute{where}, Limit: 100})
+	for _, s := range found {
+		ids = append(ids, s.ID)
+	}
+	return ids, err
+}

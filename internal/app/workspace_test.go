@@ -30,6 +30,7 @@ import (
 type desk struct {
 	t      *testing.T
 	app    *app.App
+	origin string
 	dir    string
 	clock  *ledger.Clock
 	cookie string
@@ -45,6 +46,7 @@ func openDesk(t *testing.T, url string, edits ...func(*app.Config)) *desk {
 		f(&c)
 	}
 	d.app, _ = serve(t, c)
+	d.origin = d.app.Origin()
 	d.signIn()
 	return d
 }
@@ -137,11 +139,16 @@ func sendAs(t *testing.T, c *http.Client, host, method, url string, body any, he
 // ask sends an owner's request; path is what follows /api/v1/owner.
 func (d *desk) ask(method, path string, body any) heard {
 	d.t.Helper()
-	h := map[string]string{"Origin": d.app.Origin(), "X-Halfspan-Owner": "1"}
+	return send(d.t, method, d.origin+"/api/v1/owner"+path, body, d.headers())
+}
+
+// headers are those of an owner's request.
+func (d *desk) headers() map[string]string {
+	h := map[string]string{"Origin": d.origin, "X-Halfspan-Owner": "1"}
 	if d.cookie != "" {
 		h["Cookie"] = d.cookie
 	}
-	return send(d.t, method, d.app.Origin()+"/api/v1/owner"+path, body, h)
+	return h
 }
 
 // policyBody is a policy that leaves out submitting an order.
@@ -272,7 +279,7 @@ type agent struct {
 func (d *desk) agent(runID string) *agent {
 	d.t.Helper()
 	r := d.ask("POST", "/runs/"+runID+"/session", map[string]any{}).is(d.t, "issue the token", 200, "")
-	return &agent{d.t, d.app.Origin(), r.at("token").(string)}
+	return &agent{d.t, d.origin, r.at("token").(string)}
 }
 
 func (a *agent) ask(method, path string, body any, headers ...string) heard {
