@@ -243,9 +243,13 @@ func (d *Deciding) Unconfirmed(executionID, cause string) *authority.Denial {
 }
 
 func (d *Deciding) unconfirmed(cause string) {
+	source := stopcontext.SourceHosted
+	if d.s.Execution.Dispatch == nil {
+		source = stopcontext.SourceRuntime // the local service is part of this server
+	}
 	d.emit(&run.Unconfirmed{ExecutionID: d.s.Execution.ID, Cause: cause})
 	if d.s.Status == run.StatusRunning {
-		d.pause(authority.DispatchUnconfirmed, stopcontext.SourceHosted)
+		d.pause(authority.DispatchUnconfirmed, source)
 	}
 }
 

@@ -196,7 +196,7 @@ func Eligible(s *run.State, now evidence.Time) []string {
 			out = append(out, route)
 		}
 	}
-	add(s.Recoverable(stopcontext.CategoryApproval) == "" && s.Proposal != nil && s.Proposal.Live(now), RouteApprove)
+	add(s.Recoverable(stopcontext.CategoryApproval) == "" && s.Proposal != nil && s.Proposal.Live(now) && now < s.GrantsEnd(), RouteApprove)
 	add(s.Recoverable(stopcontext.CategoryClarification, stopcontext.CategoryRefusal) == "" && len(s.Clarifications) < run.MaxClarifications, RouteClarify)
 	add(s.Recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration) == "", RouteRetry)
 	add(s.Status == run.StatusReady && s.Permit == nil && !s.Unresolved(), RouteStep)

@@ -791,7 +791,7 @@ func TestExactHistory(t *testing.T) {
 		if e == nil {
 			return
 		}
-		review, denial := d.Propose(reportOn(e, d.State().Observation), w.catalog)
+		review, denial := d.Propose(reportOn(e, d.State().Observation), w.offered(d))
 		if denial != nil || review.Reason != "" {
 			return
 		}

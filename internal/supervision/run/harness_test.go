@@ -429,6 +429,15 @@ func (w *world) entry(id string) *propose.Entry {
 	return e
 }
 
+// offered is what the run offers now: the catalog of its observation, and nothing while
+// it has none.
+func (w *world) offered(d *decide.Deciding) []propose.Entry {
+	if d.State().Observation == nil {
+		return nil
+	}
+	return w.catalog
+}
+
 // report is a faultless report on one entry.
 func (w *world) report(id string) *propose.Report {
 	w.Helper()
@@ -466,7 +475,7 @@ func pauseFor(reason string) decide.Verdict {
 func (w *world) propose(r *propose.Report) (reason string) {
 	w.Helper()
 	w.do(func(d *decide.Deciding) {
-		review, denial := d.Propose(r, w.catalog)
+		review, denial := d.Propose(r, w.offered(d))
 		if reason = review.Reason; denial != nil {
 			reason = denial.Reason
 		}
@@ -480,7 +489,7 @@ func (w *world) judged(id string, v decide.Verdict) *run.Permit {
 	var permit *run.Permit
 	report := w.report(id)
 	w.do(func(d *decide.Deciding) {
-		review, denial := d.Propose(report, w.catalog)
+		review, denial := d.Propose(report, w.offered(d))
 		if denial != nil || review.Reason != "" {
 			w.Fatalf("propose %s: %v, %s", id, denial, review.Reason)
 		}

@@ -48,7 +48,7 @@ var errands = []errand{
 		if n := rapid.Int64Range(0, 40).Draw(t, "break"); slices.Contains([]int64{2, 3, 5, 8, 9, 10}, n) {
 			breaks[n].with(x)
 		}
-		review, denial := d.Propose(r, w.catalog)
+		review, denial := d.Propose(r, w.offered(d))
 		if denial != nil || review.Reason != "" {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // simulated are the events of G-19.
@@ -216,4 +217,34 @@ var simulateCases = []unlawfulCase{
 		w.claim(w.permit("item"))
 		return w
 	}, with: func(w *world) { w.forge(&run.Unconfirmed{w.read().Execution.ID, "simulated"}) }},
+}
+
+// A lost receipt of the local service is this server's own doing, so the stop says
+// runtime; what a store keeps to itself says hosted (G-02).
+func TestSourceOfTheUnknown(t *testing.T) {
+	for target, want := range map[string]string{run.TargetLocal: stopcontext.SourceRuntime, run.TargetHosted: stopcontext.SourceHosted} {
+		w := before(target, "prepare")(t)
+		if target == run.TargetLocal {
+			w.do(func(d *decide.Deciding) {
+				if denial := d.Simulate(run.SimulateDropReceipt); denial != nil {
+					t.Fatal(denial)
+				}
+			})
+		}
+		x := w.claim(w.permit("prepare"))
+		w.do(func(d *decide.Deciding) {
+			if denial := d.Unconfirmed(x.ID, "timeout"); denial != nil {
+				t.Fatal(denial)
+			}
+		})
+		w.stop(stopcontext.CategoryReconciliation, want, authority.DispatchUnconfirmed, "reconcile", "dispatched")
+	}
+}
+
+// Nothing is offered for approval when the grant that it would be within has ended.
+func TestNoApprovalBeyondTheGrant(t *testing.T) {
+	w, s := crafted(t, run.TargetLocal, run.StatusPaused, stopcontext.CategoryApproval, "none")
+	if !slices.Contains(decide.Eligible(s, w.now), decide.RouteApprove) || slices.Contains(decide.Eligible(s, s.GrantsEnd()), decide.RouteApprove) {
+		t.Errorf("eligible now %v, at the grant's end %v", decide.Eligible(s, w.now), decide.Eligible(s, s.GrantsEnd()))
+	}
 }
