@@ -70,6 +70,9 @@ func (r *Replay) Apply(e evidence.Event) {
 		r.must(same, "approval-digest", "the approved digest is not that of the prepared effect")
 	}
 	r.fold.Take(b)
+	if r.state.Observation == nil {
+		r.catalog = nil // nothing is offered until the run is observed again
+	}
 	switch b := b.(type) {
 	case *run.Observed:
 		r.catalog = b.Catalog
