@@ -273,6 +273,24 @@ func TestWhoMayState(t *testing.T) {
 	w.verify()
 }
 
+// L-4: a store is asked before a statement that nothing happened, and only then.
+func TestWhatIsAskedFirst(t *testing.T) {
+	local := dispatched(run.TargetLocal, "prepare")(t)
+	local.do(func(d *decide.Deciding) {
+		d.State().DropReceipt = true
+		d.Unconfirmed(d.State().Execution.ID, "simulated")
+	})
+	for name, w := range map[string]*world{"hosted": unconfirmed("submit")(t), "local": local} {
+		for _, finding := range []string{"applied", "not_applied", "unknown"} {
+			d := decide.Begin(w.read(), w.now, w.fresh(), true, decide.Doors{})
+			x, denial := d.CanReconcile(decide.Statement{ExecutionID: w.read().Execution.ID, Finding: finding})
+			if asks := name == "hosted" && finding == "not_applied"; denial != nil || (x != nil) != asks {
+				t.Errorf("%s, %s: asks %v, %v", name, finding, x, denial)
+			}
+		}
+	}
+}
+
 // G-14: the receipt of a mismatch stands; what an owner says beside it moves nothing.
 func TestStatementAboutAMismatch(t *testing.T) {
 	w := dispatched(run.TargetHosted, "prepare")(t)
