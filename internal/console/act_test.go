@@ -387,3 +387,24 @@ func TestStep(t *testing.T) {
 	b.shows("#timeline .turn-head .chip", "verified")
 	b.shows(".counts", "1 dispatched")
 }
+
+// H-223: what is free text in the final arguments stands on the screen in words, not
+// only as what the digest covers of it.
+func TestApproveShowsFreeText(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	const memo = "Synthetic rent <b>of</b> March"
+	a := h.agent(h.create(object{
+		"service": "bank", "mode": "exact", "budgetCents": "6000", "instruction": "Pay the rent.",
+		"terms": object{"sourceAccountRef": "acct_checking", "payeeRef": "payee_landlord", "amountCents": "5000", "currency": "USD", "memo": memo},
+	}))
+	a.cycle("accounts")
+	a.cycle("payees")
+	a.cycle("transfer:acct_checking:payee_landlord")
+	b := h.signedIn("/runs/" + a.run)
+	b.shows(".proposal", "Waits for your approval")
+	b.shows(".proposal", memo)
+	b.shows(".proposal", "payee_landlord")
+	b.shows("main .meta", "Synthetic bank")
+	b.accessible("run-waiting-bank")
+}

@@ -2,9 +2,12 @@ package console
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 
+	"countersign/evidence"
+	"countersign/internal/canon"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/records"
 )
@@ -15,39 +18,59 @@ type proposal struct {
 	*records.Prepared
 	Service string
 	Amount  string
+	Args    []argument
 	Whole   bool // what is shown is exactly what the digest covers
 	Waits   bool // for the owner
 }
 
+// argument is one of the final arguments. Free text is shown as it is; what the digest
+// covers of it is its commitment.
+type argument struct{ Name, Value, Commitment string }
+
+// erased is what package records says for a text that was erased.
+const erased = "(erased)"
+
 // newProposal returns the prepared proposal of a run with its effect, or nil. The
 // digest is computed here once more, from what is shown: had anything been left out or
-// changed on the way, it would be another one.
-func newProposal(v *records.View) *proposal {
+// changed on the way, it would be another one. text reads free text.
+func newProposal(v *records.View, text func(evidence.Commitment) (string, error)) (*proposal, error) {
 	p := v.Prepared
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	service, e := v.State.Config.Service, &p.Entry
 	same := e.OperationID == p.OperationID && e.Amount() == p.AmountCents && e.Destination != nil && *e.Destination == p.Destination &&
 		e.Currency != nil && *e.Currency == p.Currency
+	args, readable, err := arguments(e.Args, text)
 	return &proposal{
-		Prepared: p, Service: service, Amount: spellMoney(p.AmountCents, p.Currency),
-		Whole: same && e.EffectDigest(service, p.StateRevision) == p.EffectDigest,
+		Prepared: p, Service: service, Amount: spellMoney(p.AmountCents, p.Currency), Args: args,
+		Whole: readable && same && e.EffectDigest(service, p.StateRevision) == p.EffectDigest,
 		Waits: slices.Contains(v.Eligible, decide.RouteApprove),
-	}
+	}, err
 }
 
-// Args lists the final arguments, one by one.
-func (p *proposal) Args() []term {
+// arguments lists the final arguments, one by one, and tells whether all of them can be
+// read: free text may have been erased.
+func arguments(raw json.RawMessage, text func(evidence.Commitment) (string, error)) (list []argument, readable bool, err error) {
 	var members map[string]json.RawMessage
-	if json.Unmarshal(p.Entry.Args, &members) != nil {
-		return []term{{"arguments", string(p.Entry.Args)}}
+	if err := canon.Unmarshal(raw, &members); err != nil {
+		return nil, false, err
 	}
-	var list []term
-	for _, name := range canonicalNames(members) {
-		list = append(list, term{name, exact(plain(members[name]))})
+	readable = true
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		var c evidence.Commitment
+		if canon.Unmarshal(members[name], &c) != nil || !canon.IsHash(c.Text) {
+			list = append(list, argument{Name: name, Value: exact(plain(members[name]))})
+			continue
+		}
+		words, err := text(c)
+		if err != nil {
+			return nil, false, err
+		}
+		readable = readable && words != erased && len(words) == c.Length
+		list = append(list, argument{name, exact(words), c.Text})
 	}
-	return list
+	return list, readable, nil
 }
 
 // exact shows a text with all that could be hidden in it spelled out: when a character

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"strings"
 	"testing"
 
 	"countersign/evidence"
@@ -21,7 +22,7 @@ func TestOnlyWholeProposalsAreOffered(t *testing.T) {
 			Prepared: &records.Prepared{
 				Proposal: run.Proposal{ID: id, OperationID: "merchant.checkout.submit", Destination: destination, AmountCents: amount, Currency: currency, StateRevision: 3, ExpiresAt: evidence.Time(1000)},
 				Entry: propose.Entry{
-					OperationID: "merchant.checkout.submit", Args: []byte(`{"amountCents":"13700"}`), URL: &url, Value: &url, Destination: &destination, Currency: &currency,
+					OperationID: "merchant.checkout.submit", Args: []byte(`{"amountCents":"13700","memo":{"length":4,"text":"` + strings.Repeat("a", 64) + `"}}`), URL: &url, Value: &url, Destination: &destination, Currency: &currency,
 					Effect: propose.Effect{Class: propose.ClassCommit, DisclosedFields: []string{"addressRef"}, Postconditions: []string{"order.confirmed"}, AmountCents: &amount, TransactionProposalID: &id},
 				},
 			},
@@ -29,8 +30,20 @@ func TestOnlyWholeProposalsAreOffered(t *testing.T) {
 		v.Prepared.EffectDigest = v.Prepared.Entry.EffectDigest("merchant", 3)
 		return v
 	}
+	memo := evidence.Commitment{Text: strings.Repeat("a", 64), Length: 4}
+	words := "rent"
+	text := func(c evidence.Commitment) (string, error) {
+		if c != memo {
+			t.Errorf("%v is read", c)
+		}
+		return words, nil
+	}
 	offered := func(v *records.View) bool {
-		d := &runData{View: v, Proposal: newProposal(v)}
+		p, err := newProposal(v, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &runData{View: v, Proposal: p}
 		list := actionsOf(d)
 		return len(list) > 0 && list[0].Name == "approve"
 	}
@@ -39,9 +52,11 @@ func TestOnlyWholeProposalsAreOffered(t *testing.T) {
 	}
 	other, cents := "other", money.Cents(1)
 	for name, change := range map[string]func(v *records.View){
-		"service":         func(v *records.View) { v.State.Config.Service = "bank" },
-		"operation":       func(v *records.View) { v.Prepared.Entry.OperationID = other },
-		"args":            func(v *records.View) { v.Prepared.Entry.Args = []byte(`{"amountCents":"13701"}`) },
+		"service":   func(v *records.View) { v.State.Config.Service = "bank" },
+		"operation": func(v *records.View) { v.Prepared.Entry.OperationID = other },
+		"args": func(v *records.View) {
+			v.Prepared.Entry.Args = []byte(`{"amountCents":"13701","memo":{"length":4,"text":"` + strings.Repeat("a", 64) + `"}}`)
+		},
 		"url":             func(v *records.View) { v.Prepared.Entry.URL = &other },
 		"no url":          func(v *records.View) { v.Prepared.Entry.URL = nil },
 		"value":           func(v *records.View) { v.Prepared.Entry.Value = &other },
@@ -66,6 +81,12 @@ func TestOnlyWholeProposalsAreOffered(t *testing.T) {
 		change(v)
 		if offered(v) {
 			t.Errorf("%s: an approval is offered", name)
+		}
+	}
+	// Free text that was erased cannot be shown, and so cannot be approved.
+	for _, words = range []string{erased, "ren"} {
+		if offered(view()) {
+			t.Errorf("%q: an approval is offered", words)
 		}
 	}
 }

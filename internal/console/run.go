@@ -67,7 +67,12 @@ func (s *site) run(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &runData{View: v, Proposal: newProposal(v), KeyID: evidence.KeyID(s.Keys[len(s.Keys)-1].Public)}
+	words := func(c evidence.Commitment) (string, error) { return s.Reader.Text(r.Context(), id, c) }
+	prepared, err := newProposal(v, words)
+	if err != nil {
+		return nil, err
+	}
+	d := &runData{View: v, Proposal: prepared, KeyID: evidence.KeyID(s.Keys[len(s.Keys)-1].Public)}
 	d.Actions = actionsOf(d)
 	if len(d.Actions) > 0 && d.Actions[0].Name == decide.RouteApprove {
 		d.Approve, d.Actions = &d.Actions[0], d.Actions[1:]

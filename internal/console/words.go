@@ -116,13 +116,18 @@ func spellJSON(raw json.RawMessage) string {
 type term struct{ Name, Value string }
 
 // termsOf lists the members of terms in the order of their canonical form.
-func termsOf(raw json.RawMessage, currency string) []term {
+// Free text stands in texts.
+func termsOf(raw json.RawMessage, texts map[string]string, currency string) []term {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
 		return []term{{"terms", string(raw)}}
 	}
 	var list []term
-	for _, name := range canonicalNames(members) {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if text, free := texts[name]; free {
+			list = append(list, term{name, text})
+			continue
+		}
 		list = append(list, term{name, valued(name, plain(members[name]), currency)})
 	}
 	return list
@@ -174,5 +179,3 @@ var wants = map[string]want{
 	"retry":     {"A retry", "Mend what stopped it and let it go on. Nothing is sent by that."},
 	"reconcile": {"A reconciliation", "Find out what happened at the store. It is never sent again by itself."},
 }
-
-func canonicalNames(m map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(m)) }
