@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"countersign/internal/keys"
@@ -118,6 +119,8 @@ func (r Rotation) ours(known ledger.Installation, step *keys.Rotation) error {
 		return ErrForeign
 	case len(former) == 0:
 		return nil
+	case former[0] == r.Key: // another copy of the folder has rotated it
+		return fmt.Errorf("%w: the %s key was replaced", ErrFormerKeys, r.Key)
 	}
 	return leftBehind(r.Dir, former[0])
 }

@@ -277,6 +277,27 @@ func TestRotateWhileServed(t *testing.T) {
 	})
 }
 
+// A copy of the folder in which a rotation of its own was begun does not finish it once
+// another copy has rotated the key.
+func TestRotateInTwoCopies(t *testing.T) {
+	ctx, url, dir := t.Context(), unmigrated(t), filepath.Join(t.TempDir(), "D")
+	must(t, app.Init(ctx, dir, url))
+	other := copied(t, dir)
+	begun, err := keys.OpenRotation(other, "evidence")
+	must(t, err)
+	must(t, begun.Prepare())
+	_, err = opens(t, other, url) // as before
+	must(t, err)
+	_, next, err := app.Rotate(ctx, app.Rotation{Dir: dir, Database: url, Key: "evidence"})
+	must(t, err)
+	if _, _, err := app.Rotate(ctx, app.Rotation{Dir: other, Database: url, Key: "evidence"}); !errors.Is(err, app.ErrFormerKeys) {
+		t.Errorf("the other copy rotates: %v", err)
+	}
+	if id, err := opens(t, dir, url); err != nil || id != next.ID() {
+		t.Errorf("the key in use is %s, want %s: %v", id, next.ID(), err)
+	}
+}
+
 // Keys of another installation are not made the ledger's by rotating them.
 func TestRotateForeign(t *testing.T) {
 	ctx, url, root := t.Context(), unmigrated(t), t.TempDir()

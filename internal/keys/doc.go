@@ -15,6 +15,7 @@
 //	    seal.key           0600  AES-256-GCM: values that rest encrypted in the ledger
 //	    evidence.pub       0644  public halves, to be given to whoever verifies
 //	    dispatch.pub       0644
+//	    *.key.next         0600  the next evidence or dispatch key, while it is rotated
 //
 // The four keys are different keys, so that what one of them vouches for can
 // never be taken for what another does. Whoever reads the secret files can do

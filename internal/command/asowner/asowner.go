@@ -55,8 +55,8 @@ func (c *signedIn) act(ctx context.Context, s command.Streams, do func(*client.O
 			fmt.Fprintln(s.Err, "countersign: the session was not ended and is good for 12 hours:", out)
 		}
 	}
-	if ctx.Err() != nil {
-		return command.Differs("interrupted")
+	if ctx.Err() != nil && err != nil {
+		return command.Differs("interrupted: %w", err)
 	}
 	return c.explain(err)
 }

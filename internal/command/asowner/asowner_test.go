@@ -2,7 +2,9 @@ package asowner
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -124,6 +126,17 @@ func TestCreateWithoutAnswer(t *testing.T) {
 	}
 	if text := h.ends(command.NotReady, create); !strings.Contains(text, "unknown whether a run was created, look at `countersign run list`") {
 		t.Error(text)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	h.answers["POST "+runs] = func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // only then the server notices that the client leaves
+		interrupt()
+		<-r.Context().Done()
+	}
+	if text := h.ends(command.NotHolding, func(s command.Streams) error {
+		return (&createCommand{Body: body, signedIn: h.flags}).Run(ctx, s)
+	}); !strings.Contains(text, "interrupted: it is unknown whether a run was created") || h.requests[len(h.requests)-1] != signOut {
+		t.Errorf("%s, %q", text, h.requests)
 	}
 	h.answers["POST "+runs] = problem(400, `{"reasonCode":"INVALID_REQUEST","detail":"next","errors":[{"location":"body.mode","message":"bad\u001b[0m"}]}`)
 	if text := h.ends(command.WrongUsage, create); strings.Contains(text, "unknown whether") || !strings.Contains(text, "400 INVALID_REQUEST: body.mode: bad[0m; next") {
