@@ -477,7 +477,7 @@ func TestNotImplemented(t *testing.T) {
 	h := newHouse(t, engines[0])
 	for value, edit := range map[string]func(*run.Config){
 		"bank": func(c *run.Config) { c.Service = "bank" }, "browser": func(c *run.Config) { c.Channel = "browser" },
-		"live": func(c *run.Config) { c.ExecutionMode = "live" },
+		"live":   func(c *run.Config) { c.ExecutionMode = "live" },
 		"openai": func(c *run.Config) { c.Executor = "openai" }, "anthropic": func(c *run.Config) { c.Interrogator = "anthropic" },
 		"true": func(c *run.Config) { c.ReasoningEvidence = true },
 	} {
