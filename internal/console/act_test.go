@@ -67,6 +67,24 @@ func TestRunPageIsLive(t *testing.T) {
 	}
 }
 
+// A page survives the server's end: it says that it is no longer current, comes back
+// by itself and shows what happened meanwhile.
+func TestReconnect(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	a := h.agent(h.create())
+	b := h.signedIn("/runs/" + a.run)
+	b.expect("ERR_CONNECTION_REFUSED")
+	b.expect("ERR_INCOMPLETE_CHUNKED_ENCODING")
+	b.shows("#live", "live")
+	h.stop()
+	b.until(`document.querySelector("#live").textContent !== "live"`)
+	h.serve(strings.TrimPrefix(h.origin, "http://"))
+	a.cycle("merchant.catalog")
+	b.shows("#timeline .turn-head .chip", "verified")
+	b.until(`document.querySelector("#live").textContent === "live"`)
+}
+
 // propose0 asks for what no grant covers, which pauses the run.
 func (a *agent) propose0(t *testing.T) {
 	t.Helper()

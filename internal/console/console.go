@@ -32,6 +32,7 @@ type Found struct {
 
 // Register adds the pages.
 func Register(api *edge.API, c Config) {
+	layouts() // now, so that no visitor finds out that a template is broken
 	s := &site{Config: c, api: api, guard: edge.OwnerGuard(api.Origin(), c.Owners.Verify)}
 	page := func(pattern string, h func(*http.Request) (*page, error)) { api.Handle("GET "+pattern, s.forOwner(h)) }
 	page("/approvals", s.approvals)

@@ -9,6 +9,7 @@ import (
 // signIn types the secret and presses Enter.
 func (b *tab) signIn(secret string) {
 	b.t.Helper()
+	b.until(`document.readyState === "complete" && document.querySelector("#secret") !== null`)
 	b.do(chromedp.SendKeys(chromedp.ID("secret"), secret+"\r"))
 }
 

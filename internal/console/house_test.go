@@ -29,6 +29,21 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// serve opens the installation at an address and serves it until stop.
+func (h *house) serve(addr string) {
+	h.t.Helper()
+	a, err := app.Open(h.t.Context(), app.Config{Dir: h.dir, Addr: addr, Clock: h.clock, Store: h.store})
+	must(h.t, err)
+	h.origin = a.Origin()
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- errors.Join(a.Serve(ctx), a.Close()) }()
+	h.stop = func() {
+		stop()
+		must(h.t, <-served)
+	}
+}
+
 // house is the product as it is served, on SQLite in a folder of its own, with a store
 // whose answers can get lost.
 type house struct {
@@ -38,6 +53,8 @@ type house struct {
 	secret string
 	clock  *ledger.Clock
 	owner  *client.Owner
+	store  *gateway.Store
+	stop   func()
 	lost   atomic.Int32 // what of an order gets lost on the way
 }
 
@@ -52,16 +69,10 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{t: t, dir: filepath.Join(t.TempDir(), "D"), clock: &ledger.Clock{}}
 	must(t, app.Init(t.Context(), h.dir, ""))
-	a, err := app.Open(t.Context(), app.Config{Dir: h.dir, Addr: "localhost:0", Clock: h.clock, Store: h.openStore()})
-	must(t, err)
-	h.origin = a.Origin()
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- errors.Join(a.Serve(ctx), a.Close()) }()
-	t.Cleanup(func() {
-		stop()
-		must(t, <-served)
-	})
+	h.store = h.openStore()
+	h.serve("localhost:0")
+	t.Cleanup(func() { h.stop() })
+	var err error
 	h.secret, err = keys.ReadSecret(filepath.Join(h.dir, "owner.secret"))
 	must(t, err)
 	h.signIn()

@@ -35,6 +35,10 @@ type runData struct {
 	Counts     []count
 }
 
+// Waits reports whether the proposal waits for approval, which says why the run is
+// paused.
+func (d *runData) Waits() bool { return d.Proposal != nil && d.Proposal.Waits }
+
 // S is the run's state.
 func (d *runData) S() *run.State { return d.State }
 
