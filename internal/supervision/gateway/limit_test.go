@@ -90,7 +90,7 @@ func TestEventLimit(t *testing.T) {
 		for _, entry := range []string{"merchant.catalog", "add:fieldwork-keyboard:1", "checkout:addr_home"} {
 			h.do(id, entry)
 		}
-		h.fill(id, 4900) // 100 are left: the last report
+		h.fill(id, 4800) // 200 are left: the last report
 		p := h.allow(id, "merchant.checkout.submit")
 		unpermitted := request(id, p)
 		unpermitted.Token, unpermitted.Key = "", "key-without-any-permit"
@@ -111,14 +111,14 @@ func TestEventLimit(t *testing.T) {
 			t.Errorf("status %s, budget %+v, %d events", s.Status, s.Budget, s.Events)
 		}
 		refused(60)
-		if n := h.state(id).Events; n > 4951 {
+		if n := h.state(id).Events; n > 4901 {
 			t.Errorf("%d events; refusals took what is kept for receipts", n)
 		}
 		h.verify(id)
 
 		id = h.create(run.TargetLocal)
 		o, entry := h.entry(id, "merchant.catalog")
-		h.fill(id, 4901)
+		h.fill(id, 4801)
 		h.clock.Move(30 * time.Second)
 		if _, err := h.Observe(t.Context(), id); reason(err) != authority.TurnLimit {
 			t.Errorf("a new observation: %v", err)

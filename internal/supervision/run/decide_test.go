@@ -821,7 +821,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("refusals %s, %s", w.events[4].Data, w.events[5].Data)
 	}
 	w.verify()
-	for events, want := range map[int64]bool{4950: true, 4951: false} {
+	for events, want := range map[int64]bool{4900: true, 4901: false} {
 		s := begun(t, run.TargetLocal).read()
 		s.Events = events
 		d := decide.Begin(s, base, w.fresh(), true, decide.Doors{})
@@ -840,7 +840,7 @@ func TestTurnLimit(t *testing.T) {
 		want          string
 	}{
 		{499, 4, ""}, {500, 4, authority.TurnLimit}, {501, 4, authority.TurnLimit},
-		{0, 4899, ""}, {0, 4900, ""}, {0, 4901, authority.TurnLimit},
+		{0, 4799, ""}, {0, 4800, ""}, {0, 4801, authority.TurnLimit},
 	} {
 		w := begun(t, run.TargetLocal)
 		s := w.read()
@@ -870,7 +870,7 @@ func TestReserve(t *testing.T) {
 		s.Events = events
 		return decide.Begin(s, w.now, w.fresh(), true, decide.Doors{})
 	}
-	for events, want := range map[int64]string{4899: "", 4900: "", 4901: authority.TurnLimit} {
+	for events, want := range map[int64]string{4799: "", 4800: "", 4801: authority.TurnLimit} {
 		got := ""
 		if denial := at(begun(t, run.TargetLocal), events).IssueSession(issuer); denial != nil {
 			got = denial.Reason
@@ -879,7 +879,7 @@ func TestReserve(t *testing.T) {
 			t.Errorf("a session at %d events: %q, want %q", events, got, want)
 		}
 	}
-	for events, want := range map[int64]string{4949: "", 4950: "", 4951: authority.TurnLimit} {
+	for events, want := range map[int64]string{4899: "", 4900: "", 4901: authority.TurnLimit} {
 		w := begun(t, run.TargetLocal)
 		p := w.permit("item")
 		d := at(w, events)
@@ -894,7 +894,7 @@ func TestReserve(t *testing.T) {
 	// The last claim's receipt, its verification and a revoke fit.
 	w := before(run.TargetHosted, "submit")(t)
 	p := w.permit("submit")
-	d := at(w, 4950)
+	d := at(w, 4900)
 	if _, denial := d.Claim(w.use(d, p)); denial != nil {
 		t.Fatal(denial)
 	}
@@ -924,7 +924,7 @@ func TestVerificationInTheReserve(t *testing.T) {
 		{func() *run.State { w.observe(); return w.read() }, authority.TurnLimit},
 	} {
 		s := c.state()
-		s.Events = 4950
+		s.Events = 4900
 		got := ""
 		if denial := decide.Begin(s, w.now, w.fresh(), true, decide.Doors{}).CanObserve(); denial != nil {
 			got = denial.Reason

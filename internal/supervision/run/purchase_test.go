@@ -325,7 +325,7 @@ func TestCanObserve(t *testing.T) {
 	if got := ask(w); got != authority.RunNotReady {
 		t.Errorf("revoked: %q, want RUN_NOT_READY", got)
 	}
-	for events, want := range map[int64]string{4900: "", 4901: authority.TurnLimit} {
+	for events, want := range map[int64]string{4800: "", 4801: authority.TurnLimit} {
 		s := begun(t, run.TargetLocal).read()
 		s.Events = events
 		got := ""

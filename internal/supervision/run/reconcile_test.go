@@ -487,6 +487,41 @@ func TestReconciliationAtTheLimit(t *testing.T) {
 	}
 }
 
+// What was begun just before the bound of events is told to its end: a claim at the last
+// moment, the receipts of everything that rests on a statement, and a revoke.
+func TestReserveOfEvents(t *testing.T) {
+	w := before(run.TargetHosted, "prepare")(t)
+	for range state.MaxStated {
+		w.claim(w.permit("prepare"))
+		w.do(func(d *decide.Deciding) { d.Unconfirmed(d.State().Execution.ID, "timeout") })
+		if reason := w.after(90 * time.Second).states("not_applied"); reason != "" {
+			t.Fatal(reason)
+		}
+		w.retried()
+	}
+	found := func(x run.Execution) {
+		if reason := w.denied(func(d *decide.Deciding) *authority.Denial { return d.Probe(x.ID, w.found(d, x, run.ResultApplied)) }); reason != "" {
+			t.Fatal(reason)
+		}
+	}
+	p := w.permit("prepare")
+	w.patch(func(s *run.State) { s.Events = run.MaxEvents - run.EventReserve/2 })
+	newest := *w.claim(p)
+	w.do(func(d *decide.Deciding) {
+		d.Unconfirmed(newest.ID, "timeout")
+		d.Measure(run.Metrics{ExecutionID: &newest.ID})
+	})
+	found(newest)
+	w.observe()
+	for _, x := range w.read().Stated {
+		found(x)
+	}
+	w.do(func(d *decide.Deciding) { d.Revoke() })
+	if s := w.status(run.StatusRevoked); s.Events > run.MaxEvents {
+		t.Errorf("%d events", s.Events)
+	}
+}
+
 // TestMoneyIsCountedOnce: over any order of statements, look-ups, late receipts,
 // retries and revokes, what is spent is exactly what receipts and, where there is none,
 // statements say; what is reserved is exactly what nobody knows.

@@ -315,7 +315,7 @@ func TestRecoveryNeedsAStop(t *testing.T) {
 // TestRecoveryAtTheLimit: what is left of a run's events is kept for its end.
 func TestRecoveryAtTheLimit(t *testing.T) {
 	for name, stopped := range map[string]stage{"approve": waiting(run.TargetLocal), "clarify": paused, "retry": unanswered} {
-		for events, want := range map[int64]string{4900: "", 4901: "TURN_LIMIT"} {
+		for events, want := range map[int64]string{4800: "", 4801: "TURN_LIMIT"} {
 			w := stopped(t)
 			s := w.read()
 			s.Events = events

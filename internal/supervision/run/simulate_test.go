@@ -179,7 +179,7 @@ func TestSimulateIsRefused(t *testing.T) {
 		for status, stage := range ended {
 			refuse(status, stage(t), event, "RECOVERY_NOT_ELIGIBLE")
 		}
-		full := permitted(run.TargetLocal, "item")(t).craft(func(s *run.State) { s.Events = 4901 })
+		full := permitted(run.TargetLocal, "item")(t).craft(func(s *run.State) { s.Events = 4801 })
 		refuse("full", full, event, "TURN_LIMIT")
 	}
 	refuse("no permit", ready(run.TargetLocal)(t), "expire_permit", "RECOVERY_NOT_ELIGIBLE")

@@ -50,7 +50,7 @@ const (
 	SendWindow     = time.Second      // from intent to the first byte, else voided (L-3)
 	ProposalLife   = 10 * time.Minute
 	ClockSkew      = 5 * time.Second // how far a store lets a permit's time be ahead of its own (design 4)
-	EventReserve   = 100             // events kept free so that receipts and a revoke always fit
+	EventReserve   = 200             // events kept free so that receipts, those of statements too, and a revoke always fit
 )
 
 // What a run's state consists of.
