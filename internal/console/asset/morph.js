@@ -6,8 +6,13 @@ const kept = new Set(["open", "disabled", "aria-busy"]);
 
 export function morph(from, to) {
   attributes(from, to);
+  const wantedIds = new Set([...to.children].map((child) => child.id));
   const known = new Map();
-  for (const child of from.children) if (child.id) known.set(child.id, child);
+  for (const child of [...from.children]) {
+    if (!child.id) continue;
+    if (wantedIds.has(child.id)) known.set(child.id, child);
+    else child.remove(); // first, so that what stays need not move
+  }
   let here = from.firstChild;
   for (const wanted of [...to.childNodes]) {
     let match = null;
@@ -25,7 +30,7 @@ export function morph(from, to) {
     if (match === here) {
       here = here.nextSibling;
     } else {
-      from.insertBefore(match, here);
+      move(from, match, here);
     }
     if (match.nodeType === Node.ELEMENT_NODE) {
       morph(match, wanted);
@@ -38,6 +43,12 @@ export function morph(from, to) {
     here.remove();
     here = next;
   }
+}
+
+// move keeps the focus where browsers can.
+function move(parent, child, before) {
+  if (parent.moveBefore) parent.moveBefore(child, before);
+  else parent.insertBefore(child, before);
 }
 
 function same(a, b) {
