@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"countersign/internal/authority"
 	"countersign/internal/money"
 	"countersign/internal/supervision/policy"
@@ -128,10 +130,26 @@ func (d *Deciding) recheck(p *run.Permit, entry *propose.Entry) *authority.Denia
 		return &authority.Denial{Reason: authority.GrantExhausted, Detail: "The grant allows no further use of this operation."}
 	case p.Class == propose.ClassCommit && (s.Proposal == nil || b.TransactionProposalID == nil || s.Proposal.ID != *b.TransactionProposalID || !s.Proposal.Live(d.now)):
 		return stale()
-	case !s.Budget.Fits(entry.Amount()) || !policy.GrantFits(g, s.Budget, entry.Amount()):
+	case !s.Budget.Fits(entry.Amount()) || !policy.GrantFits(g, s.Budget, entry.Amount()) || !countable(s, entry.Amount()):
 		return &authority.Denial{Reason: authority.BudgetExceeded, Detail: "The amount does not fit what is left of the budget."}
 	}
 	return nil
+}
+
+// countable reports whether everything that the run spends is an amount together with
+// this one, also when every statement that nothing was applied is contradicted (L-4).
+func countable(s *run.State, amount money.Cents) bool {
+	total, ok := (s.Budget.Spent + s.Budget.Reserved).Add(amount)
+	stated := s.Stated
+	if s.Execution != nil {
+		stated = append(slices.Clone(stated), *s.Execution)
+	}
+	for _, x := range stated {
+		if x.Finding == state.FindingNotApplied && x.State == run.ExecutionReconciled && ok {
+			total, ok = total.Add(x.AmountCents)
+		}
+	}
+	return ok
 }
 
 // Refuse records that an authenticated request was turned down. After a hundred

@@ -487,6 +487,32 @@ func TestReconciliationAtTheLimit(t *testing.T) {
 	}
 }
 
+// What the receipts of all false statements and a claim come to is still an amount: the
+// claim that would go beyond it is refused, so that such a receipt can be recorded.
+func TestContradictionsCanBeCounted(t *testing.T) {
+	for room, want := range map[money.Cents]string{0: "", -1: "BUDGET_EXCEEDED"} {
+		w := stated("submit", "not_applied")(t)
+		w.retried()
+		p := w.permit("submit")
+		w.craft(func(s *run.State) { s.Execution.AmountCents = money.Max - p.AmountCents - room })
+		reason := w.denied(func(d *decide.Deciding) *authority.Denial { _, denial := d.Claim(w.use(d, p)); return denial })
+		if reason != want {
+			t.Errorf("%d cents of room: %q, want %q", room, reason, want)
+		}
+		if want != "" {
+			continue
+		}
+		w.receive(run.ResultApplied)
+		x := w.read().Stated[0]
+		if reason := w.denied(func(d *decide.Deciding) *authority.Denial { return d.Probe(x.ID, w.found(d, x, run.ResultApplied)) }); reason != "" {
+			t.Errorf("the receipt: %q", reason)
+		}
+		if s := w.read(); s.Budget.Spent != money.Max {
+			t.Errorf("spent %d", s.Budget.Spent)
+		}
+	}
+}
+
 // What was begun just before the bound of events is told to its end: a claim at the last
 // moment, the receipts of everything that rests on a statement, and a revoke.
 func TestReserveOfEvents(t *testing.T) {
