@@ -70,7 +70,7 @@ func sameOrigin(r *http.Request, origin string) error {
 		return Refuse(OriginRejected, "The request has no Origin header.")
 	}
 	if len(given) > 1 || len(given) == 1 && given[0] != origin {
-		return Refuse(OriginRejected, "The Origin header is not the configured origin.")
+		return Refuse(OriginRejected, "The Origin header is not the configured origin, "+origin+".")
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
 		if site != "same-origin" && site != "none" {

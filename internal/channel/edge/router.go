@@ -66,7 +66,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !strings.EqualFold(r.Host, a.origin.Host) {
-		a.Fail(t, r, Refuse(OriginRejected, "The Host header is not the configured origin's."))
+		a.Fail(t, r, Refuse(OriginRejected, "The Host header is not that of the configured origin, "+a.Origin()+"."))
 		return
 	}
 	if g, found := a.guardOf(r.URL.Path); found {
