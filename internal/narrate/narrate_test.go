@@ -90,7 +90,7 @@ func TestNext(t *testing.T) {
 		"approve":   "approve it on the run's page, http://localhost:8420/runs/" + id,
 		"clarify":   "what is meant",
 		"retry":     "then retry on the run's page",
-		"reconcile": "do not repeat it; look at the store's own records",
+		"reconcile": "do not repeat it; ask the store what became of it, or failing that state what you know, on the run's page",
 		"none":      "a new run is `countersign run create",
 		"dance":     "dance; or end the run",
 	} {
@@ -99,6 +99,20 @@ func TestNext(t *testing.T) {
 		next, _, _ = strings.Cut(next, "\n")
 		if !strings.Contains(next, want) || strings.Contains(next, "countersign run revoke") == (recovery == "none") {
 			t.Errorf("%s: %s", recovery, next)
+		}
+	}
+}
+
+// A run for which the server takes nothing but its end is not sent to its page for
+// something that is refused there.
+func TestNothingLeft(t *testing.T) {
+	for eligible, want := range map[string]string{
+		`["simulate","revoke"]`:          "nothing that it waits for can come any more; end the run: `countersign run revoke " + id + "`\n",
+		`["probe","reconcile","revoke"]`: "ask the store what became of it",
+	} {
+		got := show(t, strings.NewReplacer(`"recovery":"clarify"`, `"recovery":"reconcile"`, `"head":`, `"eligible":`+eligible+`,"head":`).Replace(twoTurns))
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: want %q in\n%s", eligible, want, got)
 		}
 	}
 }

@@ -94,13 +94,23 @@ func (v *View) next(origin string) string {
 	case "retry":
 		step = "mend the cause, then retry " + page
 	case "reconcile":
-		step = "do not repeat it; look at the store's own records, then settle it " + page
+		step = "do not repeat it; ask the store what became of it, or failing that state what you know, " + page
 	case "none":
 		return "nothing more happens in it; a new run is `countersign run create --body FILE`"
 	default:
 		step = plain(v.Stop.Recovery)
 	}
-	return step + "; or end the run: `countersign run revoke " + id + "`"
+	end := "end the run: `countersign run revoke " + id + "`"
+	if len(v.Eligible) > 0 && !slices.ContainsFunc(v.Eligible, goesOn) {
+		return "nothing that it waits for can come any more; " + end
+	}
+	return step + "; or " + end
+}
+
+// goesOn reports whether an owner's route could let a stopped run go on or find out
+// what it waits for.
+func goesOn(route string) bool {
+	return route != "revoke" && route != "simulate"
 }
 
 // timeline writes one line an event. What belongs to a turn stands below the turn's

@@ -30,6 +30,7 @@ type View struct {
 	Status        string            `json:"status"`
 	Outcome       string            `json:"outcome"`
 	Stop          *stop             `json:"stopContext"`
+	Eligible      []string          `json:"eligible"`
 	Currency      string            `json:"currency"`
 	BudgetCents   string            `json:"budgetCents"`
 	SpentCents    string            `json:"spentCents"`
