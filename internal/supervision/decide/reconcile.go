@@ -156,7 +156,7 @@ func (d *Deciding) Reconcile(r Statement) *authority.Denial {
 	case d.full():
 		return atLimit()
 	case r.Finding == state.FindingNotApplied && x.Dispatch != nil && d.now < x.DispatchedAt.Add(state.StatementWait) && !d.doors.Statement:
-		return &authority.Denial{Reason: authority.PermitStillLive, Detail: "The store could not close the dispatch, which could still take effect. State it again " + x.DispatchedAt.Add(state.StatementWait).String() + " or later, or when the store answers."}
+		return &authority.Denial{Reason: authority.PermitStillLive, Detail: "The store could not close the dispatch, which could still take effect. State it again at " + x.DispatchedAt.Add(state.StatementWait).String() + " or later, or when the store answers."}
 	case open && r.Finding == state.FindingNotApplied:
 		e.ReleasedCents = x.AmountCents
 	case open && r.Finding == state.FindingApplied:

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"strings"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -152,7 +153,7 @@ func (d *Deciding) recoverable(categories ...string) *authority.Denial {
 	case authority.StopVersionUnknown:
 		return &authority.Denial{Reason: reason, Detail: "The stop is of a version that this server does not know; nothing is recovered from it."}
 	default:
-		return notEligible(ineligible(d.s))
+		return notEligible(ineligible(d.s, d.now))
 	}
 	if d.full() {
 		return atLimit()
@@ -165,14 +166,14 @@ func notEligible(detail string) *authority.Denial {
 }
 
 // ineligible says what a run is that this recovery does not fit.
-func ineligible(s *run.State) string {
+func ineligible(s *run.State, now evidence.Time) string {
 	if s.Status != run.StatusPaused || s.Stop == nil {
 		return "The run is " + s.Status + ", not paused."
 	}
 	if s.Stop.Recovery == "none" {
 		return "The run is paused for " + s.Stop.Category + "; only a new run helps."
 	}
-	return "The run is paused for " + s.Stop.Category + "; that takes " + s.Stop.Recovery + "."
+	return "The run is paused for " + s.Stop.Category + "; accepted now: " + strings.Join(Eligible(s, now), ", ") + "."
 }
 
 // Names of what an owner can do to a run; they are the last segment of its route.
