@@ -115,13 +115,20 @@ func (b *tab) expected(line string) bool {
 	return false
 }
 
-// do runs steps, or fails the test when they take too long.
+// do runs steps, or fails the test when they take too long. A step whose element was
+// looked up in a document that has just been replaced is begun again.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatalf("%v\n%.1500s", err, b.text("main"))
+	for _, step := range steps {
+		err := chromedp.Do(ctx, step)
+		for err != nil && strings.Contains(err.Error(), "Could not find node") && ctx.Err() == nil {
+			err = chromedp.Do(ctx, step)
+		}
+		if err != nil {
+			b.t.Fatalf("%v\n%.1500s", err, b.text("main"))
+		}
 	}
 }
 
