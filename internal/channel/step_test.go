@@ -96,3 +96,36 @@ func TestAttemptInProgress(t *testing.T) {
 		t.Errorf("%s at %s with %v calls", a.text("status"), a.text("position"), a.members()["modelCalls"])
 	}
 }
+
+// asking is an executor that asks its owner first and proposes once it has words.
+type asking struct{ *replay.Executor }
+
+func (a asking) Propose(ctx context.Context, b decide.Briefing) ([]byte, error) {
+	if len(b.Clarifications) == 0 {
+		return []byte(`{"version":1,"outcome":{"kind":"clarification","question":"Is the black one meant?"}}`), nil
+	}
+	return a.Executor.Propose(ctx, b)
+}
+
+// Whoever is asked is shown the question, as long as the run waits for the answer; a
+// later stop for another cause does not bring it back.
+func TestQuestionIsShown(t *testing.T) {
+	executor, err := replay.NewExecutor()
+	must(t, err)
+	h := newHouse(t, func(c *config) { c.executor = asking{executor} })
+	c := h.in(nil)
+	c.act("step", nil).is(t, "step", 200, "")
+	view := h.view(c.run)
+	answer, _ := view["executorAnswer"].(map[string]any)
+	if answer["text"] != "Is the black one meant?" || answer["kind"] != "clarification" || answer["source"] != "executor" {
+		t.Errorf("the owner is shown %v", view["executorAnswer"])
+	}
+	c.act("clarify", map[string]any{"clarification": "Yes."}).is(t, "clarify", 200, "")
+	if view := h.view(c.run); view["executorAnswer"] != nil {
+		t.Errorf("a question that was answered is shown: %v", view["executorAnswer"])
+	}
+	c.act("simulate", map[string]any{"event": "provider_timeout"}).is(t, "simulate", 200, "")
+	if view := h.view(c.run); view["status"] != "paused" || view["executorAnswer"] != nil {
+		t.Errorf("%v, and shown is %v", view["status"], view["executorAnswer"])
+	}
+}

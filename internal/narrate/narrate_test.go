@@ -117,6 +117,18 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
+// Whoever is asked reads the question, and it cannot steer the terminal.
+func TestQuestion(t *testing.T) {
+	asks := `"executorAnswer":{"kind":"clarification","source":"executor","text":"Which\u001b[2J one?"},"head":`
+	if got := show(t, strings.Replace(twoTurns, `"head":`, asks, 1)); !strings.Contains(got, "  asked        executor: Which[2J one?\n") {
+		t.Errorf("the question is not told:\n%s", got)
+	}
+	explains := `"executorAnswer":{"kind":"refusal","source":"provider","text":"No."},"head":`
+	if got := show(t, strings.Replace(twoTurns, `"head":`, explains, 1)); !strings.Contains(got, "  explained    provider: No.\n") {
+		t.Errorf("the explanation is not told:\n%s", got)
+	}
+}
+
 // Each published type of a run's events has words. An event is shown whatever its data are: members that are missing or of another
 // kind cannot keep the rest from being seen.
 func TestAnyData(t *testing.T) {

@@ -40,6 +40,13 @@ func (v *View) head(b *bytes.Buffer, origin string, now time.Time) {
 	line("status", "%s; outcome %s", plain(v.Status), plain(v.Outcome))
 	if s := v.Stop; s != nil {
 		line("stop", "%s from %s: %s", plain(s.ReasonCode), plain(s.Source), plain(s.Message))
+		if a := v.Answer; a != nil {
+			said := "explained"
+			if a.Kind == "clarification" {
+				said = "asked"
+			}
+			line(said, "%s: %s", plain(a.Source), plain(a.Text))
+		}
 		line("next", "%s", v.next(origin))
 	}
 	line("instruction", "%s", plain(v.Instruction))

@@ -31,6 +31,7 @@ type View struct {
 	Outcome       string            `json:"outcome"`
 	Stop          *stop             `json:"stopContext"`
 	Eligible      []string          `json:"eligible"`
+	Answer        *answer           `json:"executorAnswer"`
 	Currency      string            `json:"currency"`
 	BudgetCents   string            `json:"budgetCents"`
 	SpentCents    string            `json:"spentCents"`
@@ -41,6 +42,13 @@ type View struct {
 	Session       data              `json:"session"`
 	Head          string            `json:"head"`
 	Timeline      []event           `json:"timeline"`
+}
+
+// answer is what the managed executor said in the attempt that stopped the run.
+type answer struct {
+	Kind   string `json:"kind"`
+	Source string `json:"source"`
+	Text   string `json:"text"`
 }
 
 type stop struct {

@@ -178,12 +178,20 @@ type RunView struct {
 	Eligible          []string                        `json:"eligible" doc:"Names of the owner's routes that would be accepted now, as far as the run itself tells."`
 	Executions        []Execution                     `json:"executions"`
 	LastDecision      wire.Nullable[wire.Decision]    `json:"lastDecision"`
+	ExecutorAnswer    wire.Nullable[ExecutorAnswer]   `json:"executorAnswer" doc:"What the managed executor said instead of a proposal, in the attempt that stopped the run."`
 	PendingPermit     wire.Nullable[PendingPermit]    `json:"pendingPermit" doc:"The live permit, without its token."`
 	Clarifications    []string                        `json:"clarifications"`
 	Session           wire.Nullable[run.Session]      `json:"session" doc:"The restricted session, without its token."`
 	Now               evidence.Time                   `json:"now" doc:"When this was read, by the server's clock; count expiries down from it."`
 	Head              string                          `json:"head" doc:"SEQ:HASH of the newest event; keep it to check an export with --head."`
 	Timeline          []Event                         `json:"timeline"`
+}
+
+// ExecutorAnswer is an outcome of the managed executor that is no proposal.
+type ExecutorAnswer struct {
+	Kind   string `json:"kind" enum:"clarification,authorization_required,refusal"`
+	Source string `json:"source" enum:"executor,provider"`
+	Text   string `json:"text" doc:"The question, or the explanation, in its words; (erased) once erased."`
 }
 
 // Binding is the guardian policy that a run is bound to. All but Policy is the snapshot
@@ -285,6 +293,9 @@ func newRunView(v *records.View) *RunView {
 	}
 	if b := s.Binding; b != nil {
 		out.GuardianBinding = wire.Null(&Binding{b.GuardianID, b.Service, b.Environment, b.PolicyVersion, b.Mode, b.BudgetCents.String(), b.Provider, b.Operations, b.Channels, v.Binding})
+	}
+	if a := v.Answer; a != nil {
+		out.ExecutorAnswer = wire.Null(&ExecutorAnswer{a.Kind, a.Source, a.Text})
 	}
 	if p := s.Permit; p != nil {
 		out.PendingPermit = wire.Null(&PendingPermit{p.ID, p.Bindings.OperationID, p.AmountCents.String(), p.ExpiresAt})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"countersign/evidence"
 	"countersign/internal/ledger"
@@ -25,6 +26,7 @@ type View struct {
 	Now         evidence.Time // when this was read, by the ledger's clock
 	Observation *Observation
 	Decision    *Decision
+	Answer      *Answer // of the managed executor, in the attempt that stopped the run; nil: it gave no such one
 	Prepared    *Prepared
 	// Clarifications are the owner's words, oldest first.
 	Clarifications []string
@@ -33,6 +35,14 @@ type View struct {
 	Executions []Execution
 	Timeline   []Line
 	Binding    string // how the policy that the run is bound to stands now, "": it is bound to none
+}
+
+// Answer is what a managed executor said instead of proposing an action: its question,
+// or why it proposed nothing.
+type Answer struct {
+	Kind   string // clarification, authorization_required or refusal
+	Source string // executor, or provider for its native refusal
+	Text   string
 }
 
 // Prepared is the prepared proposal together with the whole effect that an approval
@@ -130,12 +140,40 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 			return nil, err
 		}
 	}
-	return v, r.each(ctx, id, 0, func(e evidence.Event) (bool, error) {
+	err = r.each(ctx, id, 0, func(e evidence.Event) (bool, error) {
 		if e.Sequence > c.Subject.Sequence {
 			return false, nil // it came after what is shown
 		}
 		return true, v.fold(e)
 	})
+	if err != nil {
+		return nil, err
+	}
+	v.Answer, err = r.answer(ctx, v)
+	return v, err
+}
+
+// answer reads what the executor said in the attempt that stopped the run: whoever is
+// asked has to see the question.
+func (r *Reader) answer(ctx context.Context, v *View) (*Answer, error) {
+	if v.State.Stop == nil {
+		return nil, nil
+	}
+	for _, l := range slices.Backward(v.Timeline) {
+		if l.Type != (run.Concluded{}).EventType() {
+			continue
+		}
+		var e run.Concluded
+		if err := json.Unmarshal(l.Data, &e); err != nil {
+			return nil, fmt.Errorf("records: event %s: %w", l.EventID, err)
+		}
+		if e.AttemptID != v.State.Stop.AttemptID {
+			return nil, nil
+		}
+		text, err := r.Text(ctx, v.State.ID, e.Text)
+		return &Answer{e.Kind, e.Source, text}, err
+	}
+	return nil, nil
 }
 
 func (v *View) fold(e evidence.Event) error {
