@@ -251,6 +251,7 @@ func (a *App) Serve(ctx context.Context) error {
 			}
 		})
 	}
+	defer context.AfterFunc(ctx, a.steps.End)()
 	server := &edge.Server{API: a.api, CertFile: a.config.TLSCert, KeyFile: a.config.TLSKey, Wrap: a.around}
 	err := server.Serve(ctx, a.listener)
 	a.listener = nil // Serve has closed it

@@ -620,6 +620,37 @@ func TestCallerOfAStepHangsUp(t *testing.T) {
 	})
 }
 
+// Design 1: a server that stops begins no effect that it could not wait for. The attempt
+// that is under way leaves nothing behind, or ends with its process; a play says how far
+// it came.
+func TestStepsEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		h := newHouse(t, e)
+		for _, inside := range []bool{true, false} {
+			id := h.create(run.TargetHosted)
+			var ending *managed.Steps
+			m := &model{inside: inside, says: []says{authored, func(ctx context.Context, b decide.Briefing) ([]byte, error) {
+				ending.End()
+				return authored(ctx, b)
+			}}}
+			ending = m.on(h.Gateway)
+			played, err := ending.Play(t.Context(), id)
+			if err != nil || played != (managed.Played{Steps: 1}) {
+				t.Errorf("play: %+v, %v", played, err)
+			}
+			if s := h.state(id); s.Position() != "prepare" || s.Turns != 1 || s.Permit != nil || (s.Status == run.StatusReady) != inside || h.count(id, "execution.dispatched") != 1 || m.asked() != 2 {
+				t.Errorf("inside %t: status %s at %s, %d turns, asked %d times", inside, s.Status, s.Position(), s.Turns, m.asked())
+			}
+			for range 2 {
+				if err := ending.Step(t.Context(), id); !errors.Is(err, gateway.ErrUnavailable) || m.asked() != 2 {
+					t.Errorf("a step afterwards: %v, asked %d times", err, m.asked())
+				}
+			}
+			h.verify(id)
+		}
+	})
+}
+
 // A provider that is not there stops the run before anybody is asked; it goes on when
 // it is.
 func TestProviderUnconfigured(t *testing.T) {

@@ -3,7 +3,9 @@ package managed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"countersign/internal/authority"
@@ -44,11 +46,12 @@ type Steps struct {
 	executors map[string]Executor // by the name of their provider
 	log       *slog.Logger
 	patience  time.Duration // with one request to a provider
+	ended     *atomic.Bool  // see End
 }
 
 // New returns Steps that ask the executor which a run's configuration names.
 func New(g *gateway.Gateway, executors map[string]Executor) *Steps {
-	return &Steps{gateway: g, executors: executors, log: g.Log, patience: CallTimeout}
+	return &Steps{gateway: g, executors: executors, log: g.Log, patience: CallTimeout, ended: &atomic.Bool{}}
 }
 
 // Impatient returns Steps that wait no longer than that for a provider, where it is less
@@ -59,6 +62,10 @@ func (m *Steps) Impatient(patience time.Duration) *Steps {
 	return &hasty
 }
 
+// End is for a server that stops: from now on no attempt is begun, and none goes on to
+// its proposal. So no effect begins that the server could not wait for.
+func (m *Steps) End() { m.ended.Store(true) }
+
 // Step makes one attempt: observe, ask the executor, check, ask the guardian, execute
 // and verify (H-094). A nil error says only that the attempt came to its end; what came
 // of it is what the run shows. A denial means that no attempt was made, or that the run
@@ -67,15 +74,24 @@ func (m *Steps) Step(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return errors.Join(gateway.ErrUnavailable, err)
 	}
+	if m.ended.Load() {
+		return errEnded
+	}
 	x := &attempt{Steps: m, ctx: context.WithoutCancel(ctx), runID: id}
 	if err := x.begin(); err != nil || !x.going {
 		return err
 	}
-	if err := x.submit(x.answer()); err != nil || x.permit == nil {
+	said := x.answer()
+	if m.ended.Load() {
+		return errEnded // a call that was counted ends with its lease
+	}
+	if err := x.submit(said); err != nil || x.permit == nil {
 		return err
 	}
 	return x.execute()
 }
+
+var errEnded = fmt.Errorf("%w: the server is stopping", gateway.ErrUnavailable)
 
 // Played is what a play came to.
 type Played struct {
@@ -84,12 +100,12 @@ type Played struct {
 }
 
 // Play repeats [Steps.Step] until the run is not ready any more or at the limit (H-095).
-// A caller that is gone gets no further attempt begun.
+// A caller that is gone gets no further attempt begun, and after [Steps.End] nobody does.
 func (m *Steps) Play(ctx context.Context, id string) (Played, error) {
 	var p Played
 	for p.Steps < MaxSteps && (p.Steps == 0 || ctx.Err() == nil) {
 		if err := m.Step(ctx, id); err != nil {
-			if p.Steps > 0 && othersTurn(err) {
+			if p.Steps > 0 && (othersTurn(err) || errors.Is(err, errEnded)) {
 				return p, nil
 			}
 			return p, err
