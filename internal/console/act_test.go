@@ -108,6 +108,11 @@ func TestListsAreLive(t *testing.T) {
 	a.propose0(t)
 	waiting.shows(".queue li", "A clarification")
 	runs.shows("tbody tr", "paused: clarification")
+	// What waits longest stands first; the newest run does.
+	next := h.waiting()
+	waiting.until(`[...document.querySelectorAll(".queue li")].map((l) => l.id).join() === "wait-` + a.run + `,wait-` + next.run + `"`)
+	waiting.until(`document.title.startsWith("(2) Approvals")`)
+	runs.until(`document.querySelector("tbody tr").id === "run-` + next.run + `"`)
 }
 
 // H-148: without a mouse a run is revoked, after a question that leaves it as it is

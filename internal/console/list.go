@@ -16,8 +16,10 @@ import (
 const (
 	// listRuns is how many runs a page of the list has (H-091).
 	listRuns = 100
-	// waitingRuns is how many runs of one status are looked at for what waits.
+	// waitingRuns is how many paused runs are looked at for what waits, and endedRuns
+	// how many of each way to end, in which an effect may be unconfirmed.
 	waitingRuns = 500
+	endedRuns   = 100
 	// maxFind is how many runs are found at once.
 	maxFind = 100
 )
@@ -97,13 +99,14 @@ func (s *site) runs(r *http.Request) (*page, error) {
 
 type waiting struct {
 	line
-	Wants   string        // what the owner can do about it: a recovery of G-02
+	Wants   string        // what the owner can do about it: the name of a route
 	Expires evidence.Time // when it no longer can be done, 0: never
 }
 
 type approvalsData struct {
 	Waiting []waiting
-	Cut     bool // there are more runs than were looked at
+	// There are more runs that are paused, or have ended, than were looked at.
+	Cut, CutEnded bool
 }
 
 // approvals is what waits for the owner, oldest first: runs that are paused and can
@@ -112,11 +115,16 @@ func (s *site) approvals(r *http.Request) (*page, error) {
 	p := &page{Template: "approvals", Title: "Approvals", Section: "approvals", Live: livePath}
 	var d approvalsData
 	for _, status := range []string{run.StatusPaused, run.StatusRevoked, run.StatusTerminated, run.StatusFailed} {
-		found, more, err := s.newest(r.Context(), status, "", waitingRuns)
+		ended := status != run.StatusPaused
+		limit := waitingRuns
+		if ended {
+			limit = endedRuns
+		}
+		found, more, err := s.newest(r.Context(), status, "", limit)
 		if err != nil {
 			return nil, err
 		}
-		d.Cut = d.Cut || more
+		d.Cut, d.CutEnded = d.Cut || more && !ended, d.CutEnded || more && ended
 		for _, f := range found {
 			l, now, err := s.summary(r.Context(), f.ID)
 			if err != nil {
@@ -136,20 +144,25 @@ func (s *site) approvals(r *http.Request) (*page, error) {
 	return p, nil
 }
 
-// waits tells what a run waits for, if the owner can do something about it.
+// waits tells what a run waits for, if the owner can do something about it. What is
+// under way waits for nobody.
 func waits(l line, now evidence.Time) (waiting, bool) {
-	switch stop := l.State.Stop; {
-	case l.Outcome == outcomeUnconfirmed:
-		return waiting{l, "reconcile", 0}, true
-	case l.State.Status != run.StatusPaused || stop == nil:
+	if l.Outcome != outcomeUnconfirmed && l.State.Status != run.StatusPaused {
 		return waiting{}, false
-	case stop.Recovery == "approve" && l.State.Proposal != nil && l.State.Proposal.Live(now):
-		return waiting{l, stop.Recovery, l.State.Proposal.ExpiresAt}, true
-	case stop.Recovery == "clarify", stop.Recovery == "retry":
-		end := l.State.GrantsEnd()
-		return waiting{l, stop.Recovery, end}, now < end
-	case stop.Recovery == "reconcile":
-		return waiting{l, stop.Recovery, 0}, true
+	}
+	eligible := decide.Eligible(l.State, now)
+	for _, wants := range []string{decide.RouteApprove, decide.RouteClarify, decide.RouteRetry, decide.RouteReconcile, decide.RouteProbe} {
+		if !slices.Contains(eligible, wants) {
+			continue
+		}
+		w := waiting{line: l, Wants: wants}
+		switch wants {
+		case decide.RouteApprove:
+			w.Expires = l.State.Proposal.ExpiresAt
+		case decide.RouteClarify, decide.RouteRetry:
+			w.Expires = l.State.GrantsEnd()
+		}
+		return w, true
 	}
 	return waiting{}, false
 }

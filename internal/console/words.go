@@ -170,7 +170,7 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// want says in words what a stop waits for.
+// want says in words what a run waits for, by the route that helps.
 type want struct{ Title, Next string }
 
 var wants = map[string]want{
@@ -178,4 +178,5 @@ var wants = map[string]want{
 	"clarify":   {"A clarification", "Answer in words. Nothing that was granted changes."},
 	"retry":     {"A retry", "Mend what stopped it and let it go on. Nothing is sent by that."},
 	"reconcile": {"A reconciliation", "Find out what happened at the store. It is never sent again by itself."},
+	"probe":     {"A look-up", "Ask the store what became of the effect, or revoke the run."},
 }
