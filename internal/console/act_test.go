@@ -213,6 +213,24 @@ func TestApprove(t *testing.T) {
 	a.cycle("submit")
 	b.shows("main .meta", "completed")
 	b.shows(".counts", "5 verified")
+	// H-153 H-154 H-070: one proposal with all that followed from it, each with the
+	// provenance that was recorded; what was reported is said to be reported.
+	b.unfold()
+	shown = b.text("#timeline .turn")
+	at := 0
+	for _, want := range []string{
+		"Proposed by the consumer", "reported rationale", "neither its private reasoning nor proof of intent", "Hard checks", "hard policy", "Guardian decision", "replay (authored)",
+		"not itself a permit", "Permit issued", "Permit claimed", "Dispatched", "Receipt", "no external receipt", "Permit consumed", "Verified", "Measured durations",
+	} {
+		i := strings.Index(shown[at:], want)
+		if i < 0 {
+			t.Fatalf("%q does not follow in the turn:\n%s", want, shown)
+		}
+		at += i
+	}
+	if !strings.Contains(shown, "recorded at") || !strings.Contains(b.text("main"), "caller-reported; no proof of identity") {
+		t.Error("times are not told as recorded, or the traffic actor not as reported")
+	}
 }
 
 // H-224: what the page showed and no longer stands cannot be approved, and the page
