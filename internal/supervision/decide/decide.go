@@ -94,7 +94,9 @@ func (d *Deciding) NewID() string { return d.fresh.ID() }
 // full reports whether all that is left of the run's events is the reserve, so that
 // nothing new may begin. What was dispatched is always recorded, and a run can always
 // be ended.
-func (d *Deciding) full() bool { return d.s.Events > run.MaxEvents-run.EventReserve }
+func (d *Deciding) full() bool { return full(d.s) }
+
+func full(s *run.State) bool { return s.Events > run.MaxEvents-run.EventReserve }
 
 func atLimit() *authority.Denial {
 	return &authority.Denial{Reason: authority.TurnLimit, Detail: "The run has reached its bound of turns or events; create a new run."}

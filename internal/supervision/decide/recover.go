@@ -197,13 +197,14 @@ func Eligible(s *run.State, now evidence.Time) []string {
 			out = append(out, route)
 		}
 	}
-	add(s.Recoverable(stopcontext.CategoryApproval) == "" && s.Proposal != nil && s.Proposal.Live(now) && now < s.GrantsEnd(), RouteApprove)
-	add(s.Recoverable(stopcontext.CategoryClarification, stopcontext.CategoryRefusal) == "" && len(s.Clarifications) < run.MaxClarifications, RouteClarify)
-	add(s.Recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration) == "", RouteRetry)
+	room := !full(s)
+	add(room && s.Recoverable(stopcontext.CategoryApproval) == "" && s.Proposal != nil && s.Proposal.Live(now) && now < s.GrantsEnd(), RouteApprove)
+	add(room && s.Recoverable(stopcontext.CategoryClarification, stopcontext.CategoryRefusal) == "" && len(s.Clarifications) < run.MaxClarifications, RouteClarify)
+	add(room && s.Recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration) == "", RouteRetry)
 	add(s.Status == run.StatusReady && s.Permit == nil && !s.Unresolved(), RouteStep)
-	add(simulable(s) == nil, RouteSimulate)
+	add(room && simulable(s) == nil, RouteSimulate)
 	add(askable(s), RouteProbe)
-	add(statable(s), RouteReconcile)
+	add(room && statable(s), RouteReconcile)
 	add(!s.Terminal(), RouteRevoke)
 	return out
 }

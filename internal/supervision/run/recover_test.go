@@ -431,6 +431,13 @@ func TestEligible(t *testing.T) {
 		if got := decide.Eligible(w.read(), w.now); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+		// With only the reserve of events left nothing of this is accepted but an end.
+		w.craft(func(s *run.State) { s.Events = 4801 })
+		for _, route := range []string{"approve", "clarify", "retry", "simulate", "reconcile"} {
+			if slices.Contains(decide.Eligible(w.read(), w.now), route) {
+				t.Errorf("%s: %s at 4801 events", name, route)
+			}
+		}
 	}
 	w := waiting(run.TargetLocal)(t)
 	for after, want := range map[time.Duration]bool{10*time.Minute - time.Millisecond: true, 10 * time.Minute: false} {
