@@ -204,7 +204,8 @@ func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*a
 	case got.unsent:
 		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be reached; nothing was sent. The run has failed."}
 	case got.receipt == nil || got.receipt.Result == dispatch.Applied && cookieErr != nil:
-		fate = &authority.Denial{Reason: authority.DispatchUnconfirmed, Detail: "The store's answer to opening a session is missing or does not verify. The run has failed."}
+		fate = &authority.Denial{Reason: authority.DispatchUnconfirmed, Detail: "The store's answer to opening a session is missing or does not verify. " +
+			"The run has failed, and nothing was ordered; mend what the server's log says about it, then create another."}
 	case got.receipt.Result != dispatch.Applied:
 		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store refused to open a session. The run has failed."}
 	}
