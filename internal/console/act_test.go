@@ -427,6 +427,7 @@ func TestStep(t *testing.T) {
 	b.shows("#said", "One action was tried")
 	b.shows("#timeline .turn-head .chip", "verified")
 	b.shows(".counts", "1 dispatched")
+	b.accessible("run-stepped")
 }
 
 // H-223: what is free text in the final arguments stands on the screen in words, not
