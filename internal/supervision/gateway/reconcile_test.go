@@ -586,6 +586,13 @@ func TestProbeUnderTheLease(t *testing.T) {
 		if n := shop.arrivals("POST " + dispatch.ClosePath); n != 0 {
 			t.Errorf("the store was asked %d times", n)
 		}
+		h.clock.Move(11 * time.Second) // the lease is over, and nobody has written that down yet
+		v, err := h.View(t.Context(), id)
+		must(t, err)
+		if last := v.Executions[len(v.Executions)-1]; v.State.Stop == nil || v.State.Stop.ReasonCode != authority.DispatchUnconfirmed || last.ExecutionID != x.ID || last.State != run.ExecutionUnconfirmed {
+			t.Errorf("stop %+v, execution %s is %s", v.State.Stop, last.ExecutionID, last.State)
+		}
+		h.clock.Move(-11 * time.Second)
 		close(goOn)
 		must(t, <-done)
 		h.verify(id)

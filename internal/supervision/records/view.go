@@ -149,6 +149,9 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := len(v.Executions); n > 0 && s.Execution != nil && v.Executions[n-1].ExecutionID == s.Execution.ID && v.Executions[n-1].State == run.ExecutionDispatched {
+		v.Executions[n-1].State = s.Execution.State // its lease may be over, and that not stored yet
+	}
 	v.Answer, err = r.answer(ctx, v)
 	return v, err
 }
