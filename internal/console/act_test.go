@@ -184,7 +184,8 @@ func TestApprove(t *testing.T) {
 	b.shows(".proposal h2", "Waits for your approval")
 	b.accessible("run-waiting")
 	shown := b.text(".proposal")
-	for _, want := range []string{"137.00 USD", "addr_home", "merchant.checkout.submit", "commit", "order.confirmed", "effect digest", "state revision", "ends in 9:", "single use", "Dispatches nothing"} {
+	for _, want := range []string{"137.00 USD", "addr_home", "merchant.checkout.submit", "commit", "order.confirmed", "effect digest", "state revision", "ends in 9:", "single use", "Dispatches nothing",
+		"Scope: one use, within your terms: origin local, productId fieldwork-keyboard, quantity at most 1, addressRef addr_home, totalCents at most 13700."} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the proposal does not show %q", want)
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"countersign/evidence"
+	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/records"
@@ -19,8 +20,9 @@ type proposal struct {
 	Service string
 	Amount  string
 	Args    []argument
-	Whole   bool // what is shown is exactly what the digest covers
-	Waits   bool // for the owner
+	Whole   bool                   // what is shown is exactly what the digest covers
+	Waits   bool                   // for the owner
+	Scope   []authority.Constraint // the owner's terms that it stays within
 }
 
 // argument is one of the final arguments. Free text is shown as it is; what the digest
@@ -42,10 +44,14 @@ func newProposal(v *records.View, text func(evidence.Commitment) (string, error)
 	same := e.OperationID == p.OperationID && e.Amount() == p.AmountCents && e.Destination != nil && *e.Destination == p.Destination &&
 		e.Currency != nil && *e.Currency == p.Currency
 	args, readable, err := arguments(e.Args, text)
+	var scope []authority.Constraint
+	if g, _ := v.State.Authority(p.OperationID, v.Now); g != nil {
+		scope = g.Constraints
+	}
 	return &proposal{
 		Prepared: p, Service: service, Amount: spellMoney(p.AmountCents, p.Currency), Args: args,
 		Whole: readable && same && e.EffectDigest(service, p.StateRevision) == p.EffectDigest,
-		Waits: slices.Contains(v.Eligible, decide.RouteApprove),
+		Waits: slices.Contains(v.Eligible, decide.RouteApprove), Scope: scope,
 	}, err
 }
 
