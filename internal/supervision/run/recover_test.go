@@ -347,7 +347,7 @@ func TestRecoveryTellsWhatHelps(t *testing.T) {
 		want  string
 	}{
 		"not paused":    {ready(run.TargetLocal), "ready, not paused"},
-		"clarification": {paused, "takes clarify"},
+		"clarification": {paused, "accepted now: clarify, simulate, revoke"},
 		"authority": {func(t rapid.TB) *world {
 			w := begun(t, run.TargetLocal)
 			w.after(time.Hour).settle()
