@@ -431,6 +431,17 @@ func TestStep(t *testing.T) {
 	b.accessible("run-stepped")
 }
 
+// Whoever is asked to clarify reads the question beside the answer's field.
+func TestExecutorAsks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	run := h.create(object{"terms": object{"origin": "local", "productId": "of-no-shop", "quantity": 1, "addressRef": "addr_home", "maxTotalCents": "13700"}})
+	b := h.signedIn("/runs/" + run)
+	h.request("POST", "/runs/"+run+"/play")
+	b.shows(".notice", "The executor asks: replay (authored)")
+	b.shows("#act-clarify", "widens no grant")
+}
+
 // H-223: what is free text in the final arguments stands on the screen in words, not
 // only as what the digest covers of it.
 func TestApproveShowsFreeText(t *testing.T) {

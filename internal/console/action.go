@@ -121,7 +121,7 @@ func revoke(*runData) []action {
 	return []action{{
 		Button: "Revoke this run", Danger: true, Said: "The run is revoked.",
 		Meaning: []string{
-			"Ends the run, its grants and its unused permits at once. The agent's token is good for nothing afterwards.",
+			"Ends the run, its grants and its unused permits at once. Afterwards the agent's token only reads what was.",
 			"It cannot undo what was dispatched already, and it does not settle what became of that.",
 		},
 		Confirm: "Revoke this run?",

@@ -31,7 +31,7 @@ export function tick() {
   if (moment === 0) return;
   for (const element of document.querySelectorAll("time[data-until]")) {
     const rest = Number(element.dataset.until) - moment;
-    const text = rest > 0 ? left(rest) : "now: ended";
+    const text = rest > 0 ? left(rest) : "0:00, ended";
     if (element.textContent !== text) element.textContent = text;
     element.classList.toggle("soon", rest < 60_000);
   }
