@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,8 +98,11 @@ func (c *signedIn) explain(err error) error {
 		return fmt.Errorf("%s answers %d without a reason code: it is no countersign server; give --origin", c.origin(), refused.Status)
 	}
 	text := fmt.Sprintf("%d %s: %s", refused.Status, refused.Reason, strings.Join(append(refused.Errors, refused.Detail), "; "))
-	if next := adviceFor(refused.Reason); next != refused.Detail {
+	if next := adviceFor(refused.Reason); next != "" {
 		text += " " + next
+	}
+	if refused.After > 0 {
+		text += fmt.Sprintf(" Retry-After is %v.", refused.After)
 	}
 	switch status := refused.Status; {
 	case status == http.StatusUnauthorized, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
@@ -111,7 +113,8 @@ func (c *signedIn) explain(err error) error {
 	return command.Usage("%s", text)
 }
 
-// adviceFor says what a person at a command line does about a refusal.
+// adviceFor says what a person at a command line does about a refusal, beside its
+// detail: where that has nothing of its own to say, it is the advice of the reason.
 func adviceFor(reason string) string {
 	switch reason {
 	case "AUTHENTICATION_REQUIRED":
@@ -122,10 +125,6 @@ func adviceFor(reason string) string {
 		return "`countersign run show ID` says why and what follows."
 	case "ORIGIN_REJECTED":
 		return "Give --origin exactly what the server prints as its origin."
-	}
-	table := edge.Reasons()
-	if i := slices.IndexFunc(table, func(r edge.Reason) bool { return r.Code == reason }); i >= 0 {
-		return table[i].Next
 	}
 	return ""
 }

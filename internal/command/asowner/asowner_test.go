@@ -201,3 +201,21 @@ func TestExportOfSomethingElse(t *testing.T) {
 		}
 	}
 }
+
+// What is said is about the one refusal: the advice of its reason does not follow a
+// detail that knows better, and a wait has its length.
+func TestOneAdvice(t *testing.T) {
+	h := newHouse(t)
+	list := func(s command.Streams) error { return (&listCommand{Limit: 1, signedIn: h.flags}).Run(t.Context(), s) }
+	h.answers["GET "+runs] = problem(502, `{"reasonCode":"DISPATCH_UNCONFIRMED","detail":"The run has failed."}`)
+	if text := h.ends(command.NotReady, list); strings.Contains(text, "paused") || !strings.Contains(text, "DISPATCH_UNCONFIRMED: The run has failed.") {
+		t.Errorf("%q", text)
+	}
+	h.answers["GET "+runs] = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "52")
+		problem(429, `{"reasonCode":"RATE_LIMITED","detail":"Try again after Retry-After."}`)(w, r)
+	}
+	if text := h.ends(command.NotReady, list); !strings.Contains(text, "RATE_LIMITED: Try again after Retry-After. Retry-After is 52s.") {
+		t.Errorf("%q", text)
+	}
+}

@@ -262,8 +262,8 @@ func (c *exportCommand) Run(ctx context.Context, s command.Streams) error {
 type revokeCommand struct{ oneRun }
 
 func (revokeCommand) Help() string {
-	return `Ends the run with its unused permit, its grant and its token. What was sent already cannot be undone. Revoking
-again changes nothing. Prints status and outcome, with --json the RunView.
+	return `Ends the run with its unused permit and its grant; its token only reads what was. What was sent already cannot
+be undone. Revoking again changes nothing. Prints status and outcome, with --json the RunView.
 
 Example: countersign run revoke 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
 }
