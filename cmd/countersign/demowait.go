@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
@@ -18,6 +19,7 @@ func (d *demo) wait(ctx context.Context) error {
 	if d.out.json {
 		d.out.object(map[string]string{"runId": id, "origin": session.Origin, "token": session.Token, "expiresAt": session.ExpiresAt})
 	}
+	d.out.say("Its owner's page is %s/runs/%s; the line in %s signs in.", session.Origin, id, filepath.Join(d.path("control"), "owner.secret"))
 	d.out.say(firstCommands, session.Origin, session.Token, session.ExpiresAt)
 	select {
 	case <-ctx.Done():
