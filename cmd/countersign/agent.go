@@ -77,7 +77,7 @@ func (c *agentCommand) token() (string, error) {
 		token = strings.TrimSpace(string(raw))
 	}
 	if token == "" {
-		return "", usage("agent: want a run's token in COUNTERSIGN_TOKEN or --token-file; an owner issues it for a run")
+		return "", usage("agent: want a run's token in COUNTERSIGN_TOKEN or --token-file; its owner issues it: `countersign run token ID`")
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", usage("agent: the token is not one")
