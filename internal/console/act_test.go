@@ -372,6 +372,8 @@ func TestProbe(t *testing.T) {
 	a := h.unconfirmed(true)
 	b := h.signedIn("/runs/" + a.run)
 	b.shows("#act-probe", "sends nothing again")
+	// What is around a notice stays when the notice goes: a part that is open, and the place.
+	eval[bool](b, `document.querySelector("#timeline").same = document.querySelector("#timeline .turn details").open = true`)
 	h.lost.Store(lostNothing)
 	b.tabTo("#act-probe button")
 	b.press("\r")
@@ -380,6 +382,13 @@ func TestProbe(t *testing.T) {
 	b.until(`document.querySelector(".notice.danger") === null`)
 	b.until(`document.querySelector("#timeline").textContent.includes("look-up")`)
 	b.shows("#timeline .turn-head .chip", "verified")
+	if !eval[bool](b, `document.querySelector("#timeline").same === true && document.querySelector("#timeline .turn details").open`) {
+		t.Error("the timeline was made anew")
+	}
+	// So whatever can come and go, and what is beside it, has a name.
+	if unnamed := eval[string](b, `[...document.querySelectorAll("#main > *, #columns > *, #timeline > *")].filter(e => !e.id).map(e => e.outerHTML.slice(0, 80)).join("\n")`); unnamed != "" {
+		t.Errorf("without an id:\n%s", unnamed)
+	}
 }
 
 // G-14: the owner states what became of an effect. The page says that it is a word and

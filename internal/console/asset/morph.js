@@ -1,5 +1,6 @@
 // morph makes one tree like another and keeps the nodes that both have. Elements with
-// an id are recognized by it. What was typed or chosen is no attribute and stays as it
+// an id are recognized by it, others by their place: what can come and go needs an id, and
+// so do its neighbours. What was typed or chosen is no attribute and stays as it
 // is, and so do open parts, dialogs, and what the page's scripts have closed.
 
 const kept = new Set(["open", "disabled", "aria-busy"]);
