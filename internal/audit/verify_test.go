@@ -21,6 +21,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/keys"
 	"countersign/internal/ledger/sqlite"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/model/replay"
 	"countersign/internal/supervision/propose"
@@ -66,6 +67,7 @@ func purchase(t *testing.T) chain {
 		Services: []gateway.Service{merchant.Adapter{}}, Guardian: got(replay.NewGuardian())(t),
 		Store:  &gateway.Store{Origin: origin, Keys: []dispatch.TrustedKey{open.ReceiptKey()}},
 		Sender: dispatch.NewClient(nil), Log: slog.New(slog.DiscardHandler),
+		Doors: decide.Doors{Window: true}, // a busy machine would miss the second in which bytes have to leave
 	})
 	id := got(g.Create(ctx, gateway.CreateRequest{
 		Config: run.Config{Service: "merchant", Target: "hosted", Channel: "http", TrafficActor: "agent", Mode: "bounded", ExecutionMode: "replay", Executor: "replay", Interrogator: "replay"},

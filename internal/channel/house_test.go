@@ -28,6 +28,7 @@ import (
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/sqlite"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
@@ -95,6 +96,7 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 	g := gateway.Config{
 		Ledger: l, Keys: h.keys, Issuer: h.origin, Services: []gateway.Service{merchant.Adapter{}, bank.Adapter{}, broker.Adapter{}}, Guardian: guardian,
 		Sender: dispatch.NewClient(nil), Log: slog.New(slog.DiscardHandler), Workspace: ledger.DefaultWorkspace,
+		Doors: decide.Doors{Window: true}, // a busy machine would miss the second in which bytes have to leave
 	}
 	if !c.noStore {
 		g.Store = h.openStore(dir, c.slow)
