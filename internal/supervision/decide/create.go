@@ -62,9 +62,6 @@ func (d *Deciding) Create(r CreateRequest) {
 // termsWith adds to terms what stands for each of their free texts: event data and
 // digests hold commitments only.
 func (d *Deciding) termsWith(terms json.RawMessage, texts map[string]string) json.RawMessage {
-	if len(texts) == 0 {
-		return terms
-	}
 	var members map[string]json.RawMessage
 	if err := canon.Unmarshal(terms, &members); err != nil {
 		panic(err) // the program wrote them itself
