@@ -244,6 +244,7 @@ func TestSourceOfTheUnknown(t *testing.T) {
 // Nothing is offered for approval when the grant that it would be within has ended.
 func TestNoApprovalBeyondTheGrant(t *testing.T) {
 	w, s := crafted(t, run.TargetLocal, run.StatusPaused, stopcontext.CategoryApproval, "none")
+	s.Proposal.ExpiresAt = s.GrantsEnd() + 1
 	if !slices.Contains(decide.Eligible(s, w.now), decide.RouteApprove) || slices.Contains(decide.Eligible(s, s.GrantsEnd()), decide.RouteApprove) {
 		t.Errorf("eligible now %v, at the grant's end %v", decide.Eligible(s, w.now), decide.Eligible(s, s.GrantsEnd()))
 	}
