@@ -10,7 +10,6 @@ package service
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -136,14 +135,6 @@ func Commit(disclosed []string, o *decide.Offer, proposalID *string, postconditi
 	return propose.Effect{
 		Class: propose.ClassCommit, DisclosedFields: disclosed, Postconditions: postconditions, AmountCents: &o.AmountCents, TransactionProposalID: proposalID,
 	}
-}
-
-// Bounded is the catalog, or an error when it has more entries than one may have.
-func Bounded(catalog []propose.Entry) ([]propose.Entry, error) {
-	if len(catalog) > propose.MaxEntries {
-		return nil, fmt.Errorf("service: there are more than %d controls", propose.MaxEntries)
-	}
-	return catalog, nil
 }
 
 // Hold asks for every promised postcondition whether it holds.

@@ -42,10 +42,10 @@ func (q *Quote) submission() submitArgs {
 
 // catalog collects entries.
 type catalog struct {
-	s       *State
-	terms   heldTerms
-	plan    service.Plan
-	entries []propose.Entry
+	service.Catalog
+	s     *State
+	terms heldTerms
+	plan  service.Plan
 }
 
 // Catalog lists every control that the state offers, each with its target still to be
@@ -67,26 +67,18 @@ func (Adapter) Catalog(seen decide.Sighting, plan service.Plan) ([]propose.Entry
 	if o := c.s.offer(); o != nil && plan.ProposalID != nil {
 		c.submit(o)
 	}
-	return service.Bounded(c.entries)
-}
-
-func (c *catalog) add(id, operation string, args any, label string, effect propose.Effect, facts ...authority.Fact) *propose.Entry {
-	c.entries = append(c.entries, propose.Entry{
-		EntryID: id, Kind: "service", OperationID: operation, Args: canon.MustMarshal(args), Label: label, Transport: "service", Effect: effect,
-		Facts: append([]authority.Fact{}, facts...),
-	})
-	return &c.entries[len(c.entries)-1]
+	return c.Entries()
 }
 
 func (c *catalog) reads() {
 	none := struct{}{}
-	c.add("accounts", opAccounts, none, "Read the accounts", service.Read("accounts.read"))
-	c.add("payees", opPayees, none, "Read the payees", service.Read("payees.read"))
+	c.Add("accounts", opAccounts, none, "Read the accounts", service.Read("accounts.read"))
+	c.Add("payees", opPayees, none, "Read the payees", service.Read("payees.read"))
 	for _, a := range c.s.Accounts {
-		c.add("transactions:"+a.Ref, opTransactions, accountArgs{a.Ref}, "Read the transactions of "+a.Name, service.Read("transactions.read"))
+		c.Add("transactions:"+a.Ref, opTransactions, accountArgs{a.Ref}, "Read the transactions of "+a.Name, service.Read("transactions.read"))
 	}
 	if id := c.s.quoteID(); id != "" {
-		c.add("status:"+id, opStatus, statusArgs{id}, "Read how the transfer stands", service.Read("transfer.status_read"))
+		c.Add("status:"+id, opStatus, statusArgs{id}, "Read how the transfer stands", service.Read("transfer.status_read"))
 	}
 }
 
@@ -107,7 +99,7 @@ func (c *catalog) transfers() {
 	for _, from := range c.s.Accounts {
 		for _, to := range c.s.Payees {
 			o := Order{from.Ref, to.Ref, c.terms.AmountCents, currency, c.terms.Memo}
-			e := c.add("transfer:"+from.Ref+":"+to.Ref, opPrepare, o, "Prepare a transfer of "+o.AmountCents.Format(currency)+" from "+from.Name+" to "+to.Name,
+			e := c.Add("transfer:"+from.Ref+":"+to.Ref, opPrepare, o, "Prepare a transfer of "+o.AmountCents.Format(currency)+" from "+from.Name+" to "+to.Name,
 				service.Prepare([]string{"sourceAccountRef", "payeeRef", "amountCents", "memo"}, "transfer.prepared"), o.facts()...)
 			e.Currency, e.Destination, e.FitCents = &usd, &to.Ref, &total
 		}
@@ -117,6 +109,6 @@ func (c *catalog) transfers() {
 func (c *catalog) submit(o *decide.Offer) {
 	usd, q := currency, c.s.Quote
 	effect := service.Commit([]string{"sourceAccountRef", "payeeRef", "amountCents", "memo"}, o, c.plan.ProposalID, "transfer.confirmed", "transfer.amount_matches")
-	e := c.add("submit:"+q.ID, opSubmit, q.submission(), "Submit the transfer of "+q.AmountCents.Format(currency)+" to "+q.PayeeRef+", fees "+q.FeeCents.Format(currency), effect, q.facts()...)
+	e := c.Add("submit:"+q.ID, opSubmit, q.submission(), "Submit the transfer of "+q.AmountCents.Format(currency)+" to "+q.PayeeRef+", fees "+q.FeeCents.Format(currency), effect, q.facts()...)
 	e.Currency, e.Destination = &usd, &o.Destination
 }

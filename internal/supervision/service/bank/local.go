@@ -66,42 +66,21 @@ func (Adapter) PriceChange(state []byte) ([]byte, error) {
 
 // Execute runs one operation on the local bank. newID names what it creates.
 func (Adapter) Execute(state []byte, p service.Promise, newID func() string) (service.Effect, error) {
-	var s State
-	if err := canon.Unmarshal(state, &s); err != nil {
-		return service.Effect{}, err
-	}
-	e := &executing{s: &s, newID: newID}
-	if err := e.run(p); err != nil {
-		return service.Effect{}, err
-	}
-	if e.out.Refused != "" {
-		e.out.State = state
-		return e.out, nil
-	}
-	e.out.State = canon.MustMarshal(&s)
-	return e.out, nil
+	return service.Execute(state, newID, func(a *service.Act[State]) error { return (&executing{a}).run(p) })
 }
 
-type executing struct {
-	s     *State
-	newID func() string
-	out   service.Effect
-}
-
-func (e *executing) show(v any) { e.out.View = service.View(v) }
-
-func (e *executing) refuse(why string) { e.out.Refused = why }
+type executing struct{ *service.Act[State] }
 
 func (e *executing) run(p service.Promise) error {
 	switch p.Operation {
 	case opAccounts:
-		e.show(struct {
+		e.Show(struct {
 			Accounts []Account `json:"accounts"`
-		}{e.s.Accounts})
+		}{e.State.Accounts})
 	case opPayees:
-		e.show(struct {
+		e.Show(struct {
 			Payees []Payee `json:"payees"`
-		}{e.s.Payees})
+		}{e.State.Payees})
 	case opTransactions:
 		return service.With(p.Args, e.transactions)
 	case opStatus:
@@ -117,17 +96,17 @@ func (e *executing) run(p service.Promise) error {
 }
 
 func (e *executing) transactions(a accountArgs) {
-	if e.s.account(a.AccountRef) == nil {
-		e.refuse("no such account")
+	if e.State.account(a.AccountRef) == nil {
+		e.Refuse("no such account")
 		return
 	}
 	list := []Transaction{}
-	for _, t := range e.s.Transactions {
+	for _, t := range e.State.Transactions {
 		if t.AccountRef == a.AccountRef {
 			list = append(list, t)
 		}
 	}
-	e.show(struct {
+	e.Show(struct {
 		Transactions []Transaction `json:"transactions"`
 	}{list})
 }
@@ -145,19 +124,19 @@ func (s *State) quoteID() string {
 
 func (e *executing) status(a statusArgs) {
 	status := "prepared"
-	switch id := e.s.quoteID(); {
+	switch id := e.State.quoteID(); {
 	case id == "" || id != a.QuoteID:
-		e.refuse("no such transfer")
+		e.Refuse("no such transfer")
 		return
-	case e.s.Transfer != nil:
+	case e.State.Transfer != nil:
 		status = "completed"
 	}
-	e.show(struct {
+	e.Show(struct {
 		QuoteID  string    `json:"quoteId"`
 		Status   string    `json:"status"`
 		Quote    *Quote    `json:"quote"`
 		Transfer *Transfer `json:"transfer"`
-	}{a.QuoteID, status, e.s.Quote, e.s.Transfer})
+	}{a.QuoteID, status, e.State.Quote, e.State.Transfer})
 }
 
 // covered returns what the transfer takes from its account in all, if that is there.
@@ -168,34 +147,34 @@ func (s *State) covered(o Order) (money.Cents, bool) {
 }
 
 func (e *executing) prepare(o Order) {
-	switch total, covered := e.s.covered(o); {
-	case e.s.Transfer != nil:
-		e.refuse("the transfer was made already")
-	case e.s.account(o.SourceAccountRef) == nil || e.s.payee(o.PayeeRef) == nil || o.AmountCents < 1 || o.Currency != currency:
-		e.refuse("the bank does not take this transfer")
+	switch total, covered := e.State.covered(o); {
+	case e.State.Transfer != nil:
+		e.Refuse("the transfer was made already")
+	case e.State.account(o.SourceAccountRef) == nil || e.State.payee(o.PayeeRef) == nil || o.AmountCents < 1 || o.Currency != currency:
+		e.Refuse("the bank does not take this transfer")
 	case !covered:
-		e.refuse("insufficient funds")
+		e.Refuse("insufficient funds")
 	default:
-		e.s.Quote = &Quote{e.newID(), e.s.Tariff.Version, e.s.Tariff.FeeCents, total, o}
-		e.show(e.s.Quote)
+		e.State.Quote = &Quote{e.NewID(), e.State.Tariff.Version, e.State.Tariff.FeeCents, total, o}
+		e.Show(e.State.Quote)
 	}
 }
 
 func (e *executing) submit(a submitArgs) {
-	q := e.s.Quote
-	if e.s.offer() == nil || a != q.submission() {
-		e.refuse("the transfer is not what was approved")
+	q := e.State.Quote
+	if e.State.offer() == nil || a != q.submission() {
+		e.Refuse("the transfer is not what was approved")
 		return
 	}
-	total, covered := e.s.covered(q.Order)
+	total, covered := e.State.covered(q.Order)
 	if !covered || total != q.TotalCents {
-		e.refuse("insufficient funds")
+		e.Refuse("insufficient funds")
 		return
 	}
-	t := &Transfer{e.newID(), q.ID, q.FeeCents, total, q.Order}
-	e.s.account(q.SourceAccountRef).BalanceCents -= total
-	e.s.Transactions = append(e.s.Transactions, Transaction{t.ID, q.SourceAccountRef, q.PayeeRef, total, q.Currency})
-	e.s.Transfer, e.s.Quote = t, nil
-	e.out.OrderID = &t.ID
-	e.show(t)
+	t := &Transfer{e.NewID(), q.ID, q.FeeCents, total, q.Order}
+	e.State.account(q.SourceAccountRef).BalanceCents -= total
+	e.State.Transactions = append(e.State.Transactions, Transaction{t.ID, q.SourceAccountRef, q.PayeeRef, total, q.Currency})
+	e.State.Transfer, e.State.Quote = t, nil
+	e.Ordered(t.ID)
+	e.Show(t)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/money"
 	"countersign/internal/supervision/decide"
@@ -37,10 +36,10 @@ func (d *Draft) submission() submitArgs {
 
 // catalog collects entries.
 type catalog struct {
-	s       *State
-	terms   Terms
-	plan    service.Plan
-	entries []propose.Entry
+	service.Catalog
+	s     *State
+	terms Terms
+	plan  service.Plan
 }
 
 // Catalog lists every control that the state offers, each with its target still to be
@@ -62,26 +61,18 @@ func (Adapter) Catalog(seen decide.Sighting, plan service.Plan) ([]propose.Entry
 	if o := c.s.offer(); o != nil && plan.ProposalID != nil {
 		c.submit(o)
 	}
-	return service.Bounded(c.entries)
-}
-
-func (c *catalog) add(id, operation string, args any, label string, effect propose.Effect, facts ...authority.Fact) *propose.Entry {
-	c.entries = append(c.entries, propose.Entry{
-		EntryID: id, Kind: "service", OperationID: operation, Args: canon.MustMarshal(args), Label: label, Transport: "service", Effect: effect,
-		Facts: append([]authority.Fact{}, facts...),
-	})
-	return &c.entries[len(c.entries)-1]
+	return c.Entries()
 }
 
 func (c *catalog) reads() {
 	none := struct{}{}
-	c.add("account", opAccount, none, "Read the account", service.Read("account.read"))
+	c.Add("account", opAccount, none, "Read the account", service.Read("account.read"))
 	for _, q := range c.s.Quotes {
-		c.add("quote:"+q.Symbol, opQuote, quoteArgs{q.Symbol}, "Read the quote of "+q.Name, service.Read("quote.read"))
+		c.Add("quote:"+q.Symbol, opQuote, quoteArgs{q.Symbol}, "Read the quote of "+q.Name, service.Read("quote.read"))
 	}
-	c.add("positions", opPositions, none, "Read the positions", service.Read("positions.read"))
+	c.Add("positions", opPositions, none, "Read the positions", service.Read("positions.read"))
 	if id := c.s.draftID(); id != "" {
-		c.add("status:"+id, opStatus, statusArgs{id}, "Read how the order stands", service.Read("order.status_read"))
+		c.Add("status:"+id, opStatus, statusArgs{id}, "Read how the order stands", service.Read("order.status_read"))
 	}
 }
 
@@ -119,7 +110,7 @@ func (c *catalog) orders() {
 	for _, t := range c.choices() {
 		amount, _ := t.amount()
 		id := fmt.Sprintf("order:%s:%s:%d:%s", t.Symbol, t.Side, t.Quantity, t.LimitPriceCents)
-		e := c.add(id, opPrepare, t, "Prepare the synthetic limit order for the day: "+t.String(),
+		e := c.Add(id, opPrepare, t, "Prepare the synthetic limit order for the day: "+t.String(),
 			service.Prepare([]string{"symbol", "side", "quantity", "limitPriceCents"}, "order.prepared"), t.facts()...)
 		e.Currency, e.Destination, e.FitCents = &usd, &c.s.Account.Ref, &amount
 	}
@@ -128,6 +119,6 @@ func (c *catalog) orders() {
 func (c *catalog) submit(o *decide.Offer) {
 	usd, d := currency, c.s.Draft
 	effect := service.Commit([]string{"symbol", "side", "quantity", "limitPriceCents"}, o, c.plan.ProposalID, "order.confirmed", "order.amount_matches")
-	e := c.add("submit:"+d.ID, opSubmit, d.submission(), "Submit the synthetic limit order for the day: "+d.Terms.String()+", in all "+d.AmountCents.Format(currency), effect, d.facts()...)
+	e := c.Add("submit:"+d.ID, opSubmit, d.submission(), "Submit the synthetic limit order for the day: "+d.Terms.String()+", in all "+d.AmountCents.Format(currency), effect, d.facts()...)
 	e.Currency, e.Destination = &usd, &o.Destination
 }

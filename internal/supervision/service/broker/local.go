@@ -63,42 +63,21 @@ func (Adapter) PriceChange(state []byte) ([]byte, error) {
 
 // Execute runs one operation on the local broker. newID names what it creates.
 func (Adapter) Execute(state []byte, p service.Promise, newID func() string) (service.Effect, error) {
-	var s State
-	if err := canon.Unmarshal(state, &s); err != nil {
-		return service.Effect{}, err
-	}
-	e := &executing{s: &s, newID: newID}
-	if err := e.run(p); err != nil {
-		return service.Effect{}, err
-	}
-	if e.out.Refused != "" {
-		e.out.State = state
-		return e.out, nil
-	}
-	e.out.State = canon.MustMarshal(&s)
-	return e.out, nil
+	return service.Execute(state, newID, func(a *service.Act[State]) error { return (&executing{a}).run(p) })
 }
 
-type executing struct {
-	s     *State
-	newID func() string
-	out   service.Effect
-}
-
-func (e *executing) show(v any) { e.out.View = service.View(v) }
-
-func (e *executing) refuse(why string) { e.out.Refused = why }
+type executing struct{ *service.Act[State] }
 
 func (e *executing) run(p service.Promise) error {
 	switch p.Operation {
 	case opAccount:
-		e.show(e.s.Account)
+		e.Show(e.State.Account)
 	case opQuote:
 		return service.With(p.Args, e.quote)
 	case opPositions:
-		e.show(struct {
+		e.Show(struct {
 			Positions []Position `json:"positions"`
-		}{e.s.Positions})
+		}{e.State.Positions})
 	case opStatus:
 		return service.With(p.Args, e.status)
 	case opPrepare:
@@ -112,11 +91,11 @@ func (e *executing) run(p service.Promise) error {
 }
 
 func (e *executing) quote(a quoteArgs) {
-	if q := e.s.quote(a.Symbol); q != nil {
-		e.show(q)
+	if q := e.State.quote(a.Symbol); q != nil {
+		e.Show(q)
 		return
 	}
-	e.refuse("no such symbol")
+	e.Refuse("no such symbol")
 }
 
 // draftID names the order under way, or is empty.
@@ -132,19 +111,19 @@ func (s *State) draftID() string {
 
 func (e *executing) status(a statusArgs) {
 	status := statusPrepared
-	switch id := e.s.draftID(); {
+	switch id := e.State.draftID(); {
 	case id == "" || id != a.DraftID:
-		e.refuse("no such order")
+		e.Refuse("no such order")
 		return
-	case e.s.Order != nil:
-		status = e.s.Order.Status
+	case e.State.Order != nil:
+		status = e.State.Order.Status
 	}
-	e.show(struct {
+	e.Show(struct {
 		DraftID string `json:"draftId"`
 		Status  string `json:"status"`
 		Draft   *Draft `json:"draft"`
 		Order   *Order `json:"order"`
-	}{a.DraftID, status, e.s.Draft, e.s.Order})
+	}{a.DraftID, status, e.State.Draft, e.State.Order})
 }
 
 // short says why the account cannot place the order, or nothing.
@@ -164,36 +143,36 @@ func (s *State) short(t Terms, amount money.Cents) string {
 func (e *executing) prepare(t Terms) {
 	amount, ok := t.amount()
 	switch {
-	case e.s.Order != nil:
-		e.refuse("the order was placed already")
-	case e.s.quote(t.Symbol) == nil || t.Side != buy && t.Side != sell || t.Quantity < 1 || t.Quantity > maxQuantity || !ok || amount < 1 || t.OrderType != limit || t.TimeInForce != day:
-		e.refuse("the broker does not take this order")
-	case e.s.short(t, amount) != "":
-		e.refuse(e.s.short(t, amount))
+	case e.State.Order != nil:
+		e.Refuse("the order was placed already")
+	case e.State.quote(t.Symbol) == nil || t.Side != buy && t.Side != sell || t.Quantity < 1 || t.Quantity > maxQuantity || !ok || amount < 1 || t.OrderType != limit || t.TimeInForce != day:
+		e.Refuse("the broker does not take this order")
+	case e.State.short(t, amount) != "":
+		e.Refuse(e.State.short(t, amount))
 	default:
-		e.s.Draft = &Draft{e.newID(), e.s.Account.Ref, e.s.QuoteVersion, amount, t}
-		e.show(e.s.Draft)
+		e.State.Draft = &Draft{e.NewID(), e.State.Account.Ref, e.State.QuoteVersion, amount, t}
+		e.Show(e.State.Draft)
 	}
 }
 
 func (e *executing) submit(a submitArgs) {
-	d := e.s.Draft
-	if e.s.offer() == nil || a != d.submission() {
-		e.refuse("the order is not what was approved")
+	d := e.State.Draft
+	if e.State.offer() == nil || a != d.submission() {
+		e.Refuse("the order is not what was approved")
 		return
 	}
-	if short := e.s.short(d.Terms, d.AmountCents); short != "" {
-		e.refuse(short)
+	if short := e.State.short(d.Terms, d.AmountCents); short != "" {
+		e.Refuse(short)
 		return
 	}
-	o := &Order{e.newID(), d.ID, d.AccountRef, statusOpen, d.AmountCents, d.Terms}
-	if e.s.meets(d.Terms) {
+	o := &Order{e.NewID(), d.ID, d.AccountRef, statusOpen, d.AmountCents, d.Terms}
+	if e.State.meets(d.Terms) {
 		o.Status = statusFilled
 	}
-	e.s.trade(o)
-	e.s.Order, e.s.Draft = o, nil
-	e.out.OrderID = &o.ID
-	e.show(o)
+	e.State.trade(o)
+	e.State.Order, e.State.Draft = o, nil
+	e.Ordered(o.ID)
+	e.Show(o)
 }
 
 // meets reports whether the quote meets the order's limit.

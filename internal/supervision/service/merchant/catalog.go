@@ -46,9 +46,9 @@ func cartLine(productID string, quantity int64) string {
 
 // catalog collects entries.
 type catalog struct {
-	s       *State
-	plan    service.Plan
-	entries []propose.Entry
+	service.Catalog
+	s    *State
+	plan service.Plan
 }
 
 // Catalog lists every control that the state offers, each with its target still
@@ -63,15 +63,12 @@ func (Adapter) Catalog(seen decide.Sighting, plan service.Plan) ([]propose.Entry
 	c.reads()
 	c.cart()
 	c.checkout()
-	return service.Bounded(c.entries)
+	return c.Entries()
 }
 
+// add adds an entry; every one says which shop it is of.
 func (c *catalog) add(id, operation string, args any, label string, effect propose.Effect, facts ...authority.Fact) *propose.Entry {
-	c.entries = append(c.entries, propose.Entry{
-		EntryID: id, Kind: "service", OperationID: operation, Args: canon.MustMarshal(args), Label: label, Transport: "service", Effect: effect,
-		Facts: append([]authority.Fact{{Name: "origin", Value: c.plan.Origin}}, facts...),
-	})
-	return &c.entries[len(c.entries)-1]
+	return c.Add(id, operation, args, label, effect, append([]authority.Fact{{Name: "origin", Value: c.plan.Origin}}, facts...)...)
 }
 
 func (c *catalog) reads() {

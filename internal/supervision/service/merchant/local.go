@@ -60,38 +60,19 @@ func (Adapter) PriceChange(state []byte) ([]byte, error) {
 // Execute runs one operation on the local merchant. newID names what it
 // creates.
 func (Adapter) Execute(state []byte, p service.Promise, newID func() string) (service.Effect, error) {
-	var s State
-	if err := canon.Unmarshal(state, &s); err != nil {
-		return service.Effect{}, err
-	}
-	e := &executing{s: &s, newID: newID}
-	if err := e.run(p); err != nil {
-		return service.Effect{}, err
-	}
-	if e.out.Refused != "" {
-		e.out.State = state
-		return e.out, nil
-	}
-	e.out.State = canon.MustMarshal(&s)
-	return e.out, nil
+	return service.Execute(state, newID, func(a *service.Act[State]) error { return (&executing{a}).run(p) })
 }
 
-type executing struct {
-	s     *State
-	newID func() string
-	out   service.Effect
-}
-
-func (e *executing) show(v any) { e.out.View = service.View(v) }
+type executing struct{ *service.Act[State] }
 
 func (e *executing) run(p service.Promise) error {
 	switch p.Operation {
 	case opCatalog:
-		e.show(struct {
+		e.Show(struct {
 			Products []Product `json:"products"`
-		}{e.s.Products})
+		}{e.State.Products})
 	case opCart:
-		e.show(e.s.Cart)
+		e.Show(e.State.Cart)
 	case opProduct:
 		return service.With(p.Args, e.product)
 	case opOrder:
@@ -110,70 +91,68 @@ func (e *executing) run(p service.Promise) error {
 	return nil
 }
 
-func (e *executing) refuse(why string) { e.out.Refused = why }
-
 func (e *executing) product(a productArgs) {
-	if p := e.s.product(a.ProductID); p != nil {
-		e.show(p)
+	if p := e.State.product(a.ProductID); p != nil {
+		e.Show(p)
 		return
 	}
-	e.refuse("no such product")
+	e.Refuse("no such product")
 }
 
 func (e *executing) order(a orderArgs) {
-	if o := e.s.Order; o != nil && o.ID == a.OrderID {
-		e.show(o)
+	if o := e.State.Order; o != nil && o.ID == a.OrderID {
+		e.Show(o)
 		return
 	}
-	e.refuse("no such order")
+	e.Refuse("no such order")
 }
 
 func (e *executing) changed() {
-	e.s.Cart.Version++
-	e.s.Checkout = nil
-	e.show(e.s.Cart)
+	e.State.Cart.Version++
+	e.State.Checkout = nil
+	e.Show(e.State.Cart)
 }
 
 func (e *executing) add(a addArgs) {
-	if e.s.product(a.ProductID) == nil || a.Quantity < 1 || e.s.quantity(a.ProductID)+a.Quantity > maxQuantity {
-		e.refuse("the cart does not take this line")
+	if e.State.product(a.ProductID) == nil || a.Quantity < 1 || e.State.quantity(a.ProductID)+a.Quantity > maxQuantity {
+		e.Refuse("the cart does not take this line")
 		return
 	}
-	i := slices.IndexFunc(e.s.Cart.Lines, func(l Line) bool { return l.ProductID == a.ProductID })
+	i := slices.IndexFunc(e.State.Cart.Lines, func(l Line) bool { return l.ProductID == a.ProductID })
 	if i < 0 {
-		e.s.Cart.Lines = append(e.s.Cart.Lines, Line(a))
+		e.State.Cart.Lines = append(e.State.Cart.Lines, Line(a))
 	} else {
-		e.s.Cart.Lines[i].Quantity += a.Quantity
+		e.State.Cart.Lines[i].Quantity += a.Quantity
 	}
 	e.changed()
 }
 
 func (e *executing) remove(a productArgs) {
-	e.s.Cart.Lines = slices.DeleteFunc(e.s.Cart.Lines, func(l Line) bool { return l.ProductID == a.ProductID })
+	e.State.Cart.Lines = slices.DeleteFunc(e.State.Cart.Lines, func(l Line) bool { return l.ProductID == a.ProductID })
 	e.changed()
 }
 
 func (e *executing) checkout(a checkoutArgs) {
-	total, ok := e.s.total()
-	if a.CartVersion != e.s.Cart.Version || len(e.s.Cart.Lines) == 0 || !ok || !slices.Contains(addresses, a.AddressRef) {
-		e.refuse("the cart is not as it was when the checkout was asked for")
+	total, ok := e.State.total()
+	if a.CartVersion != e.State.Cart.Version || len(e.State.Cart.Lines) == 0 || !ok || !slices.Contains(addresses, a.AddressRef) {
+		e.Refuse("the cart is not as it was when the checkout was asked for")
 		return
 	}
-	e.s.Checkout = &Checkout{ID: e.newID(), CartVersion: a.CartVersion, AddressRef: a.AddressRef, TotalCents: total}
-	e.show(e.s.Checkout)
+	e.State.Checkout = &Checkout{ID: e.NewID(), CartVersion: a.CartVersion, AddressRef: a.AddressRef, TotalCents: total}
+	e.Show(e.State.Checkout)
 }
 
 func (e *executing) submit(a submitArgs) {
-	c := e.s.Checkout
-	total, ok := e.s.total()
-	if c == nil || !ok || c.ID != a.CheckoutID || c.CartVersion != a.CartVersion || e.s.Cart.Version != a.CartVersion ||
+	c := e.State.Checkout
+	total, ok := e.State.total()
+	if c == nil || !ok || c.ID != a.CheckoutID || c.CartVersion != a.CartVersion || e.State.Cart.Version != a.CartVersion ||
 		c.TotalCents != a.AmountCents || total != a.AmountCents || a.Currency != currency || c.AddressRef != a.Destination {
-		e.refuse("the checkout is not what was approved")
+		e.Refuse("the checkout is not what was approved")
 		return
 	}
-	o := &Order{ID: e.newID(), CheckoutID: c.ID, AddressRef: c.AddressRef, TotalCents: total, Lines: e.s.Cart.Lines}
-	e.s.Order, e.s.Checkout = o, nil
-	e.s.Cart = Cart{Version: e.s.Cart.Version + 1, Lines: []Line{}}
-	e.out.OrderID = &o.ID
-	e.show(o)
+	o := &Order{ID: e.NewID(), CheckoutID: c.ID, AddressRef: c.AddressRef, TotalCents: total, Lines: e.State.Cart.Lines}
+	e.State.Order, e.State.Checkout = o, nil
+	e.State.Cart = Cart{Version: e.State.Cart.Version + 1, Lines: []Line{}}
+	e.Ordered(o.ID)
+	e.Show(o)
 }
