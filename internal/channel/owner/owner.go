@@ -55,7 +55,7 @@ func Register(api *edge.API, c Config) {
 	edge.Register(api, operation("get-run", http.MethodGet, "/runs/{id}", "One run", "The complete current view and timeline.", authority.NotFound), o.get)
 	edge.Register(api, operation("revoke-run", http.MethodPost, "/runs/{id}/revoke", "Revoke a run",
 		"Ends the run, its unused permit and its grant. What was dispatched already cannot be undone and stays as it is. Revoking again changes nothing.",
-		authority.NotFound, authority.RunNotReady), o.revoke)
+		authority.NotFound, authority.RunNotReady), acts(o, plainly(c.Gateway.Revoke)))
 	o.registerRecovery(api)
 	o.registerSteps(api)
 	o.registerReconciliation(api)
@@ -100,17 +100,30 @@ type ByID struct {
 	ID string `path:"id" format:"uuid" doc:"The run's id." example:"01940e2e-7c00-7000-8000-000000000001"`
 }
 
+func (b ByID) run() string { return b.ID }
+
 // Empty is the body of a request that says nothing; it may be left out.
 type Empty struct{}
 
-func (o *owner) revoke(ctx context.Context, in *struct {
+// plain is a request about a run that says nothing more.
+type plain struct {
 	ByID
 	Body *Empty `required:"false"`
-}) (*runOutput, error) {
-	if err := o.Gateway.Revoke(ctx, in.ID); err != nil {
-		return nil, err
+}
+
+// plainly is act for a request that only names its run.
+func plainly(act func(ctx context.Context, id string) error) func(context.Context, *plain) error {
+	return func(ctx context.Context, in *plain) error { return act(ctx, in.ID) }
+}
+
+// acts answers a request about a run with the run's view after act.
+func acts[I interface{ run() string }](o *owner, act func(context.Context, *I) error) func(context.Context, *I) (*runOutput, error) {
+	return func(ctx context.Context, in *I) (*runOutput, error) {
+		if err := act(ctx, in); err != nil {
+			return nil, err
+		}
+		return o.view(ctx, (*in).run())
 	}
-	return o.view(ctx, in.ID)
 }
 
 type issued struct {
@@ -121,10 +134,7 @@ type issued struct {
 	}
 }
 
-func (o *owner) session(ctx context.Context, in *struct {
-	ByID
-	Body *Empty `required:"false"`
-}) (*issued, error) {
+func (o *owner) session(ctx context.Context, in *plain) (*issued, error) {
 	s, err := o.Gateway.IssueSession(ctx, in.ID)
 	if err != nil {
 		return nil, err

@@ -14,19 +14,9 @@ func (o *owner) registerSteps(api *edge.API) {
 	reasons := []string{authority.NotFound, authority.RunNotReady, authority.AttemptInProgress, authority.PermitOutstanding, authority.UnresolvedEffect, authority.HostedUnreachable}
 	edge.Register(api, operation("step-run", http.MethodPost, "/runs/{id}/step", "Advance one supervised action",
 		"Observes, asks the run's executor, checks, asks the guardian, executes and verifies one action. Only for a run that is ready, has no live permit and no attempt under way. Whatever the attempt comes to is in the view; a caller that hangs up ends nothing.",
-		reasons...), o.step)
+		reasons...), acts(o, plainly(o.Steps.Step)))
 	edge.Register(api, operation("play-run", http.MethodPost, "/runs/{id}/play", "Advance until the run pauses or ends",
 		"Repeats a step until the run is not ready any more, at most 16 times.", reasons...), o.play)
-}
-
-func (o *owner) step(ctx context.Context, in *struct {
-	ByID
-	Body *Empty `required:"false"`
-}) (*runOutput, error) {
-	if err := o.Steps.Step(ctx, in.ID); err != nil {
-		return nil, err
-	}
-	return o.view(ctx, in.ID)
 }
 
 type playOutput struct {
@@ -37,10 +27,7 @@ type playOutput struct {
 	}
 }
 
-func (o *owner) play(ctx context.Context, in *struct {
-	ByID
-	Body *Empty `required:"false"`
-}) (*playOutput, error) {
+func (o *owner) play(ctx context.Context, in *plain) (*playOutput, error) {
 	played, err := o.Steps.Play(ctx, in.ID)
 	if err != nil {
 		return nil, err
