@@ -24,7 +24,6 @@ import (
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
-	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/service/bank"
 	"countersign/internal/supervision/service/broker"
 	"countersign/internal/supervision/service/merchant"
@@ -159,30 +158,8 @@ func (a *App) newAPI() (*edge.API, error) {
 	channel.Routes(api, owner.Config{
 		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: policies, Hosting: a.hosting,
 	})
-	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: owners, Keys: keys, Find: a.find})
+	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: owners, Keys: keys})
 	return api, nil
-}
-
-// find finds runs for the pages' lists. Those of a policy's verification are none
-// (H-207).
-func (a *App) find(ctx context.Context, status, before string, limit int) ([]console.Found, error) {
-	q := ledger.Query{
-		Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, Before: before, Limit: limit,
-		Where: []ledger.Attribute{{Name: records.AttributePurpose, Value: records.PurposeOperation}},
-	}
-	if status != "" {
-		q.Where = append(q.Where, ledger.Attribute{Name: "status", Value: status})
-	}
-	q.Where = append(q.Where, ledger.Attribute{Name: records.AttributePurpose, Value: records.PurposeOperation}) // H-207
-	subjects, err := a.ledger.Find(ctx, q)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
-	}
-	found := make([]console.Found, 0, len(subjects))
-	for _, s := range subjects {
-		found = append(found, console.Found{ID: s.ID, Sequence: s.Sequence})
-	}
-	return found, nil
 }
 
 // passes recognizes failures of the ledger that a caller may try again.

@@ -128,23 +128,8 @@ func revoke(*runData) []action {
 	}}
 }
 
-// inDoubt returns the executions that the store can still say something about: the
-// newest one when nobody knows its effect, and those that rest on a statement.
-func inDoubt(s *run.State) (list []run.Execution) {
-	all := s.Stated
-	if s.Execution != nil {
-		all = append(slices.Clone(s.Stated), *s.Execution)
-	}
-	for _, x := range slices.Backward(all) {
-		if x.State == run.ExecutionUnconfirmed || x.State == run.ExecutionReconciled {
-			list = append(list, x)
-		}
-	}
-	return list
-}
-
 func probe(d *runData) (list []action) {
-	for _, x := range inDoubt(d.State) {
+	for _, x := range decide.InDoubt(d.State) {
 		list = append(list, action{
 			Button: "Look it up at the store", Said: "The store was asked; the timeline has its answer.",
 			Meaning: []string{

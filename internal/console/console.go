@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -18,16 +17,6 @@ type Config struct {
 	Reader *records.Reader
 	Owners *identity.Owners
 	Keys   evidence.Keys // the verification keys, oldest first
-	// Find returns up to limit runs, at most 100, newest first, older than the run before unless
-	// that is "". status is one of a run's, or "" for all. What time alone has brought
-	// about may not be in the status yet.
-	Find func(ctx context.Context, status, before string, limit int) ([]Found, error)
-}
-
-// Found is a run and how far its chain goes.
-type Found struct {
-	ID       string
-	Sequence int64
 }
 
 // Register adds the pages.

@@ -10,6 +10,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
 
@@ -35,22 +36,18 @@ type line struct {
 
 // summary reads what a list shows of a run. No history is read for it.
 func (s *site) summary(ctx context.Context, id string) (line, evidence.Time, error) {
-	c, err := s.Reader.Load(ctx, id)
+	c, err := s.Reader.Settled(ctx, id)
 	if err != nil {
 		return line{}, 0, err
 	}
-	state := decide.Begin(c.State, c.Now, [32]byte{}, c.Alive, decide.Doors{}).State()
-	text, err := s.Reader.Text(ctx, id, state.Instruction)
-	if err != nil {
-		return line{}, 0, err
-	}
-	return line{id, state, state.Outcome(), text, state.UpdatedAt}, c.Now, nil
+	text, err := s.Reader.Text(ctx, id, c.State.Instruction)
+	return line{id, c.State, c.State.Outcome(), text, c.State.UpdatedAt}, c.Now, err
 }
 
 // newest finds the newest n runs and tells whether there are more.
-func (s *site) newest(ctx context.Context, status, before string, n int) (found []Found, more bool, err error) {
+func (s *site) newest(ctx context.Context, status, before string, n int) (found []records.Found, more bool, err error) {
 	for {
-		next, err := s.Find(ctx, status, before, min(n+1-len(found), maxFind))
+		next, err := s.Reader.Find(ctx, status, before, min(n+1-len(found), maxFind))
 		if err != nil {
 			return nil, false, err
 		}

@@ -89,7 +89,7 @@ func (l *lookout) next(ctx context.Context, after int64) ([]edge.Frame, error) {
 func (l *lookout) look(ctx context.Context) error {
 	h := sha256.New()
 	for _, status := range []string{"", run.StatusPaused} {
-		found, err := l.site.Find(ctx, status, "", liveRuns)
+		found, err := l.site.Reader.Find(ctx, status, "", liveRuns)
 		if err != nil {
 			return err
 		}

@@ -29,9 +29,6 @@ type proposal struct {
 // covers of it is its commitment.
 type argument struct{ Name, Value, Commitment string }
 
-// erased is what package records says for a text that was erased.
-const erased = "(erased)"
-
 // newProposal returns the prepared proposal of a run with its effect, or nil. The
 // digest is computed here once more, from what is shown: had anything been left out or
 // changed on the way, it would be another one. text reads free text.
@@ -73,7 +70,7 @@ func arguments(raw json.RawMessage, text func(evidence.Commitment) (string, erro
 		if err != nil {
 			return nil, false, err
 		}
-		readable = readable && words != erased && len(words) == c.Length
+		readable = readable && words != records.Erased && len(words) == c.Length
 		list = append(list, argument{name, exact(words), c.Text})
 	}
 	return list, readable, nil

@@ -84,7 +84,7 @@ func TestOnlyWholeProposalsAreOffered(t *testing.T) {
 		}
 	}
 	// Free text that was erased cannot be shown, and so cannot be approved.
-	for _, words = range []string{erased, "ren"} {
+	for _, words = range []string{records.Erased, "ren"} {
 		if offered(view()) {
 			t.Errorf("%q: an approval is offered", words)
 		}

@@ -43,9 +43,18 @@ func isUnderWay(x *run.Execution) bool {
 	return x.State == run.ExecutionDispatched || x.DispatchedAt == 0
 }
 
-// askable reports whether there is anything to probe.
-func askable(s *run.State) bool {
-	return s.Execution != nil && inDoubt(s.Execution) || slices.ContainsFunc(s.Stated, func(x run.Execution) bool { return inDoubt(&x) })
+// InDoubt returns the executions that can be probed, the newest first: those that
+// [Deciding.InDoubt] accepts.
+func InDoubt(s *run.State) (list []run.Execution) {
+	if s.Execution != nil && inDoubt(s.Execution) {
+		list = append(list, *s.Execution)
+	}
+	for _, x := range slices.Backward(s.Stated) {
+		if inDoubt(&x) {
+			list = append(list, x)
+		}
+	}
+	return list
 }
 
 // statable reports whether an owner can state anything about the newest execution.

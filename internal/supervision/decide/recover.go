@@ -203,7 +203,7 @@ func Eligible(s *run.State, now evidence.Time) []string {
 	add(room && s.Recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration) == "", RouteRetry)
 	add(s.Status == run.StatusReady && s.Permit == nil && !s.Unresolved(), RouteStep)
 	add(room && simulable(s) == nil, RouteSimulate)
-	add(askable(s), RouteProbe)
+	add(len(InDoubt(s)) > 0, RouteProbe)
 	add(room && statable(s), RouteReconcile)
 	add(!s.Terminal(), RouteRevoke)
 	return out

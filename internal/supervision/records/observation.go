@@ -92,12 +92,15 @@ func (r *Reader) termTexts(ctx context.Context, id string, terms json.RawMessage
 	return texts, nil
 }
 
-// Text reads an erasable text; an erased one reads as such.
+// Erased is what an erased text reads as.
+const Erased = "(erased)"
+
+// Text reads an erasable text; an erased one reads as [Erased].
 func (r *Reader) Text(ctx context.Context, id string, c evidence.Commitment) (string, error) {
 	t, err := r.ledger.Text(ctx, r.Key(id), c.Text)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		return "(erased)", nil
+		return Erased, nil
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

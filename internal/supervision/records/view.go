@@ -92,8 +92,8 @@ type Line struct {
 	Data      json.RawMessage
 }
 
-// settled reads a run and settles it as a decision would, without storing that.
-func (r *Reader) settled(ctx context.Context, id string) (*Current, error) {
+// Settled reads a run and settles it as a decision would, without storing that.
+func (r *Reader) Settled(ctx context.Context, id string) (*Current, error) {
 	c, err := r.Load(ctx, id)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (r *Reader) settled(ctx context.Context, id string) (*Current, error) {
 
 // View returns the current view of a run.
 func (r *Reader) View(ctx context.Context, id string) (*View, error) {
-	c, err := r.settled(ctx, id)
+	c, err := r.Settled(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -201,16 +201,45 @@ func (v *View) fold(e evidence.Event) error {
 	return nil
 }
 
-// List returns up to limit runs, newest first, older than the run before when
-// that is not "" (H-091). Runs of a policy's verification are not among them (H-207).
-func (r *Reader) List(ctx context.Context, before string, limit int) ([]*View, error) {
-	subjects, err := r.ledger.Find(ctx, ledger.Query{Workspace: r.workspace, Kind: ledger.KindRun, Where: []ledger.Attribute{{Name: AttributePurpose, Value: PurposeOperation}}, Before: before, Limit: limit})
+// Found is a run and how far its chain goes.
+type Found struct {
+	ID       string
+	Sequence int64
+}
+
+// Find returns up to limit runs, at most 100, newest first, older than the run before
+// when that is not "". status is one of a run's, or "" for all; what time alone has
+// brought about may not be in it yet. Runs of a policy's verification are not among them
+// (H-207).
+func (r *Reader) Find(ctx context.Context, status, before string, limit int) ([]Found, error) {
+	q := ledger.Query{
+		Workspace: r.workspace, Kind: ledger.KindRun, Before: before, Limit: limit,
+		Where: []ledger.Attribute{{Name: AttributePurpose, Value: PurposeOperation}},
+	}
+	if status != "" {
+		q.Where = append(q.Where, ledger.Attribute{Name: "status", Value: status})
+	}
+	subjects, err := r.ledger.Find(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	found := make([]Found, 0, len(subjects))
+	for _, s := range subjects {
+		found = append(found, Found{s.ID, s.Sequence})
+	}
+	return found, nil
+}
+
+// List returns the views of the runs that [Reader.Find] finds, whatever their status
+// (H-091).
+func (r *Reader) List(ctx context.Context, before string, limit int) ([]*View, error) {
+	found, err := r.Find(ctx, "", before, limit)
+	if err != nil {
+		return nil, err
+	}
 	views := []*View{}
-	for _, subject := range subjects {
-		v, err := r.View(ctx, subject.ID)
+	for _, f := range found {
+		v, err := r.View(ctx, f.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +259,7 @@ type Capabilities struct {
 
 // Capabilities returns instruction, grants, terms, workflow and the newest catalog.
 func (r *Reader) Capabilities(ctx context.Context, id string) (*Capabilities, error) {
-	c, err := r.settled(ctx, id)
+	c, err := r.Settled(ctx, id)
 	if err != nil {
 		return nil, err
 	}
