@@ -160,6 +160,16 @@ func semantic(err error) error {
 	return &SyntaxError{string(s.JSONPointer), reason}
 }
 
+// Exactly decodes raw into v as [Unmarshal] does and reports whether raw is just how
+// [Marshal] writes v: the one spelling, with every member present.
+func Exactly(raw []byte, v any) bool {
+	if Unmarshal(raw, v) != nil {
+		return false
+	}
+	again, err := Marshal(v)
+	return err == nil && bytes.Equal(again, raw)
+}
+
 // Decode is [Unmarshal] that passes over members that v does not name. It is
 // for looking into a text before its exact form is known.
 func Decode(raw []byte, v any) error {

@@ -4,7 +4,6 @@
 package chain
 
 import (
-	"bytes"
 	"reflect"
 	"slices"
 
@@ -54,7 +53,7 @@ func (r *Replay) Apply(e evidence.Event) {
 	if !r.must(b != nil, "event-type", "this machine writes no such event") {
 		return
 	}
-	if !r.must(decode(e.Data, b), "event-data", "the data is not exactly what this type of event holds") {
+	if !r.must(canon.Exactly(e.Data, b), "event-data", "the data is not exactly what this type of event holds") {
 		return
 	}
 	r.must(r.once(b), "twice", "the event uses an identifier for the second time")
@@ -85,16 +84,6 @@ func (r *Replay) Apply(e evidence.Event) {
 		entry := r.entryOf(b)
 		r.must(entry != nil, "dispatch-entry", "what was dispatched is not an entry of the catalog")
 	}
-}
-
-// decode reads event data and reports whether it is the only spelling of itself,
-// with every member present.
-func decode(data []byte, b run.Event) bool {
-	if canon.Unmarshal(data, b) != nil {
-		return false
-	}
-	again, err := canon.Marshal(b)
-	return err == nil && bytes.Equal(again, data)
 }
 
 // once reports whether what the event brings into being is new in the chain: a

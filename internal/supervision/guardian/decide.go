@@ -289,24 +289,9 @@ func decode(raw []byte, v any, p *progress) error {
 }
 
 // Covers denies a run that the policy was not published for and names every member that
-// differs (H-214, H-216). The policy of a local service is none for a hosted target.
+// differs (H-214, H-216).
 func Covers(b *run.Binding, c run.Config, budget money.Cents) *authority.Denial {
-	var differs []string
-	for _, m := range []struct {
-		name string
-		same bool
-	}{
-		{"service", c.Service == b.Service},
-		{"channel", slices.Contains(b.Channels, c.Channel)},
-		{"target", b.Environment != Local || c.Target == run.TargetLocal},
-		{"mode", c.Mode == b.Mode},
-		{"budgetCents", budget == b.BudgetCents},
-		{"interrogator", c.Interrogator == b.Provider},
-	} {
-		if !m.same {
-			differs = append(differs, m.name)
-		}
-	}
+	differs := b.Differs(c, budget)
 	if len(differs) == 0 {
 		return nil
 	}

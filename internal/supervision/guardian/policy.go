@@ -8,22 +8,20 @@ import (
 	"countersign/evidence"
 	"countersign/internal/money"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 )
 
-// Known values.
+// Known values. Those that a run has too are package state's.
 var (
 	Services     = []string{"merchant", "bank", "broker", Custom}
 	Environments = []string{Local, "staging", "production"}
-	Modes        = []string{"exact", "bounded"}
-	Providers    = []string{"replay", "openai"}
-	Channels     = []string{"browser", "http", "mcp", "webmcp"}
 )
 
 const (
 	// Custom is a service without an adapter in this program: its policies stay drafts (H-212).
 	Custom = "custom"
-	// Local is the environment of the built-in adapters; every other one is remote.
-	Local = "local"
+	// Local is the environment of the built-in adapters.
+	Local = state.LocalEnvironment
 )
 
 // Policy is what one revision says.
@@ -49,17 +47,17 @@ func (p *Policy) Problem() (member, message string) {
 		return "service", "unknown"
 	case !slices.Contains(Environments, p.Environment):
 		return "environment", "unknown"
-	case !slices.Contains(Modes, p.Mode):
+	case !slices.Contains(state.Modes, p.Mode):
 		return "mode", "unknown"
 	case p.BudgetCents < 0:
 		return "budgetCents", "below zero"
-	case !slices.Contains(Providers, p.Provider):
+	case !slices.Contains(state.Providers, p.Provider):
 		return "provider", "unknown"
 	case len(p.Operations) == 0 || len(p.Operations) > MaxOperations || !distinct(p.Operations):
 		return "operations", fmt.Sprintf("want 1 to %d operations, each once", MaxOperations)
 	case slices.ContainsFunc(p.Operations, func(o string) bool { return !named(o, 64) }):
 		return "operations", "want the names of operations"
-	case len(p.Channels) == 0 || !distinct(p.Channels) || slices.ContainsFunc(p.Channels, func(c string) bool { return !slices.Contains(Channels, c) }):
+	case len(p.Channels) == 0 || !distinct(p.Channels) || slices.ContainsFunc(p.Channels, func(c string) bool { return !slices.Contains(state.Channels, c) }):
 		return "channels", "want at least one known channel, each once"
 	}
 	return "", ""

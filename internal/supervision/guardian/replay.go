@@ -1,7 +1,6 @@
 package guardian
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 
@@ -55,23 +54,13 @@ func (r *Replay[S]) Apply(e evidence.Event) {
 		return
 	}
 	b := types[i]
-	if !f.must(exactly(e.Data, b), "event-data", "the data is not exactly what this type of event holds") {
+	if !f.must(canon.Exactly(e.Data, b), "event-data", "the data is not exactly what this type of event holds") {
 		return
 	}
 	if started, ok := any(b).(*Started); ok {
 		f.must(r.once(started.VerificationID), "twice", "the event uses an identifier for the second time")
 	}
 	f.take(b)
-}
-
-// exactly reads event data and reports whether it is the only spelling of itself, with
-// every member present.
-func exactly(data []byte, b any) bool {
-	if canon.Unmarshal(data, b) != nil {
-		return false
-	}
-	again, err := canon.Marshal(b)
-	return err == nil && bytes.Equal(again, data)
 }
 
 func (r *Replay[S]) once(name string) bool {

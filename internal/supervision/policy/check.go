@@ -118,9 +118,7 @@ func Approvable(s *run.State, catalog []propose.Entry, now evidence.Time) *propo
 	if s.Proposal == nil || s.Observation == nil {
 		return nil
 	}
-	entry := propose.FindEntry(catalog, func(e *propose.Entry) bool {
-		return e.Effect.TransactionProposalID != nil && *e.Effect.TransactionProposalID == s.Proposal.ID
-	})
+	entry := propose.Committing(catalog, s.Proposal.ID)
 	if entry == nil {
 		return nil
 	}

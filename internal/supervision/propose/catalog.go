@@ -147,6 +147,13 @@ func FindEntry(catalog []Entry, is func(*Entry) bool) *Entry {
 	return nil
 }
 
+// Committing returns the entry that commits the prepared proposal, or nil.
+func Committing(catalog []Entry, proposalID string) *Entry {
+	return FindEntry(catalog, func(e *Entry) bool {
+		return e.Effect.TransactionProposalID != nil && *e.Effect.TransactionProposalID == proposalID
+	})
+}
+
 // EntryByID returns the entry with the id, or nil.
 func EntryByID(catalog []Entry, id string) *Entry {
 	return FindEntry(catalog, func(e *Entry) bool { return e.EntryID == id })

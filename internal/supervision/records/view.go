@@ -60,9 +60,7 @@ func prepared(s *run.State, seen *Observation) *Prepared {
 	if s.Proposal == nil || seen == nil {
 		return nil
 	}
-	entry := propose.FindEntry(seen.Catalog, func(e *propose.Entry) bool {
-		return e.Effect.TransactionProposalID != nil && *e.Effect.TransactionProposalID == s.Proposal.ID
-	})
+	entry := propose.Committing(seen.Catalog, s.Proposal.ID)
 	if entry == nil {
 		return nil
 	}

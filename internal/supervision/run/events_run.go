@@ -36,7 +36,7 @@ func (e Created) apply(f *fold) {
 	f.must(e.TermsDigest == authority.Digest(authority.DomainTerms, e.Terms), "terms-digest", "termsDigest is not the digest of the terms")
 	f.must(e.GoalDigest == state.GoalDigest(e.Instruction, e.Terms), "goal-digest", "goalDigest is not the digest of instruction, terms and clarifications")
 	f.must(e.Config.Known(), "config", "the configuration has a value that this machine does not know")
-	f.must(e.Binding == nil || e.Binding.Covers(e.Config, e.BudgetCents), "binding", "the run is not what its guardian policy was published for")
+	f.must(e.Binding == nil || len(e.Binding.Differs(e.Config, e.BudgetCents)) == 0, "binding", "the run is not what its guardian policy was published for")
 	hosted := e.Config.Target == TargetHosted
 	f.must(hosted == (e.StoreOrigin != nil) && hosted == (len(e.StoreKeys) > 0), "store-pinned", "a hosted run pins a store and its key, a local run none")
 	*f.s = State{

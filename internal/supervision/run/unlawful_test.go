@@ -251,6 +251,11 @@ var runCases = []unlawfulCase{
 	{rule: "binding", name: "another mode", stage: bound, with: func(w *world) { alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.Mode = "exact" }) }},
 	{rule: "binding", name: "another guardian", stage: bound, with: func(w *world) { alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.Provider = "openai" }) }},
 	{rule: "binding", name: "a cent more", stage: bound, with: func(w *world) { alter(w.cut("grant.created"), func(e *run.Created) { e.Binding.BudgetCents-- }) }},
+	{rule: "binding", name: "a hosted target under the policy of a local service", stage: bound, with: func(w *world) {
+		alter(w.cut("grant.created"), func(e *run.Created) {
+			e.Binding.Environment, e.Config.Target, e.StoreOrigin, e.StoreKeys = "local", run.TargetHosted, pointer(origin), []string{"k"}
+		})
+	}},
 	{rule: "binding-operation", name: "a grant for another operation", stage: bound, with: func(w *world) {
 		alter(w, func(e *run.Granted) { e.Grant.Operations = append(e.Grant.Operations, "shop.submit") })
 	}},

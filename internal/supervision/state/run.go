@@ -41,9 +41,28 @@ type Binding struct {
 	Channels      []string    `json:"channels"`
 }
 
-// Covers reports whether the run is what the policy was published for (H-214, H-216).
-func (b *Binding) Covers(c Config, budget money.Cents) bool {
-	return b.Service == c.Service && slices.Contains(b.Channels, c.Channel) && b.Mode == c.Mode && b.Provider == c.Interrogator && b.BudgetCents == budget
+// LocalEnvironment is that of the built-in local services; every other one is remote.
+const LocalEnvironment = "local"
+
+// Differs names the members in which a run is not what the policy was published for
+// (H-214, H-216). The policy of a local service is none for a hosted target.
+func (b *Binding) Differs(c Config, budget money.Cents) (members []string) {
+	for _, m := range []struct {
+		name string
+		same bool
+	}{
+		{"service", c.Service == b.Service},
+		{"channel", slices.Contains(b.Channels, c.Channel)},
+		{"target", b.Environment != LocalEnvironment || c.Target == "local"},
+		{"mode", c.Mode == b.Mode},
+		{"budgetCents", budget == b.BudgetCents},
+		{"interrogator", c.Interrogator == b.Provider},
+	} {
+		if !m.same {
+			members = append(members, m.name)
+		}
+	}
+	return members
 }
 
 // Allows reports whether the policy selects the operation (H-215). Without a policy
@@ -52,12 +71,19 @@ func (b *Binding) Allows(operation string) bool {
 	return b == nil || slices.Contains(b.Operations, operation)
 }
 
+// Values of the protocol.
+var (
+	Channels  = []string{"browser", "http", "mcp", "webmcp"}
+	Modes     = []string{"exact", "bounded"}
+	Providers = []string{"openai", "replay"}
+)
+
 // Known reports whether every value is one of the protocol's (H-092). Services are
 // not listed: a chain names its own.
 func (c Config) Known() bool {
 	in := func(value string, known ...string) bool { return slices.Contains(known, value) }
-	return in(c.Target, "local", "hosted") && in(c.Channel, "browser", "http", "mcp", "webmcp") && in(c.TrafficActor, "agent", "human") &&
-		in(c.Mode, "exact", "bounded") && in(c.ExecutionMode, "live", "replay") && in(c.Executor, "openai", "replay") && in(c.Interrogator, "openai", "replay")
+	return in(c.Target, "local", "hosted") && in(c.Channel, Channels...) && in(c.TrafficActor, "agent", "human") &&
+		in(c.Mode, Modes...) && in(c.ExecutionMode, "live", "replay") && in(c.Executor, Providers...) && in(c.Interrogator, Providers...)
 }
 
 // Step is one step of a workflow and the postcondition that closes it.
