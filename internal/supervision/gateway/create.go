@@ -87,7 +87,7 @@ func (g *Gateway) fresh(ctx context.Context) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{Deciding: decide.Begin(nil, now, seed(), true, g.Doors)}, nil
+	return &attempt{Deciding: decide.Begin(nil, now, Seed(), true, g.Doors)}, nil
 }
 
 // createLocal stores run, grant, service state, first observation and start in

@@ -211,7 +211,7 @@ func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{subject: c.Subject, Deciding: decide.Begin(c.State, c.Now, seed(), c.Alive, g.Doors)}, nil
+	return &attempt{subject: c.Subject, Deciding: decide.Begin(c.State, c.Now, Seed(), c.Alive, g.Doors)}, nil
 }
 
 // recall begins from what this process has stored or read last, and reads no more
@@ -226,11 +226,12 @@ func (g *Gateway) recall(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{subject: subject, Deciding: decide.Begin(s, now, seed(), true, g.Doors), recalled: true}, nil
+	return &attempt{subject: subject, Deciding: decide.Begin(s, now, Seed(), true, g.Doors), recalled: true}, nil
 }
 
-// seed panics when the system has no randomness; nothing may be decided then.
-func seed() (s [32]byte) {
+// Seed is the randomness of one decision. It panics when the system has none; nothing
+// may be decided then.
+func Seed() (s [32]byte) {
 	if _, err := rand.Read(s[:]); err != nil {
 		panic(err)
 	}

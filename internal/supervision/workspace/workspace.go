@@ -9,7 +9,6 @@ package workspace
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -147,14 +146,6 @@ func (w *Workspace) write(subject ledger.Subject, state any, now evidence.Time, 
 	}
 	events, err := evidence.Seal(w.Signing, subject.ID, subject.Link(), now.Time(), t.Drafts)
 	return ledger.Write{Key: subject.Key, Revision: subject.Revision, Head: subject.Head, State: raw, Events: events, Texts: t.Texts}, err
-}
-
-// seed panics when the system has no randomness; nothing may be decided then.
-func seed() (s [32]byte) {
-	if _, err := rand.Read(s[:]); err != nil {
-		panic(err)
-	}
-	return s
 }
 
 func newSubject(key ledger.Key) ledger.Subject {
