@@ -57,6 +57,21 @@ func (c *oneRun) Validate() error {
 	return nil
 }
 
+// tell prints a RunView that was answered, with --json as it is, else in words.
+func (c *oneRun) tell(s command.Streams, r client.Reply, err error, words func(*narrate.View) error) error {
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return printLine(s.Out, r.Body)
+	}
+	v, err := narrate.Parse(r.Body)
+	if err != nil {
+		return err
+	}
+	return words(v)
+}
+
 type createCommand struct {
 	Body string `required:"" placeholder:"FILE" help:"What to create, as JSON; - reads standard input."`
 	signedIn
@@ -197,17 +212,7 @@ Example: countersign run show 01940e2e-7c00-7000-8000-000000000001 --dir D` + ow
 func (c *showCommand) Run(ctx context.Context, s command.Streams) error {
 	return c.act(ctx, s, func(o *client.Owner) error {
 		r, err := o.Run(ctx, c.ID)
-		switch {
-		case err != nil:
-			return err
-		case c.JSON:
-			return printLine(s.Out, r.Body)
-		}
-		v, err := narrate.Parse(r.Body)
-		if err != nil {
-			return err
-		}
-		return narrate.Show(s.Out, v, c.origin(), time.Now())
+		return c.tell(s, r, err, func(v *narrate.View) error { return narrate.Show(s.Out, v, c.origin(), time.Now()) })
 	})
 }
 
@@ -271,17 +276,9 @@ Example: countersign run revoke 01940e2e-7c00-7000-8000-000000000001 --dir D` + 
 func (c *revokeCommand) Run(ctx context.Context, s command.Streams) error {
 	return c.act(ctx, s, func(o *client.Owner) error {
 		r, err := o.Revoke(ctx, c.ID)
-		switch {
-		case err != nil:
+		return c.tell(s, r, err, func(v *narrate.View) error {
+			_, err := fmt.Fprintf(s.Out, "%s, outcome %s\n", v.Status, v.Outcome)
 			return err
-		case c.JSON:
-			return printLine(s.Out, r.Body)
-		}
-		v, err := narrate.Parse(r.Body)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(s.Out, "%s, outcome %s\n", v.Status, v.Outcome)
-		return err
+		})
 	})
 }
