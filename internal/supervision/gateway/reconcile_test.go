@@ -557,23 +557,31 @@ func TestLocalReconciliation(t *testing.T) {
 	})
 }
 
+// answered carries the permit out until the store has answered, and holds the attempt
+// before it records that; goOn lets it end and returns its error.
+func (h *house) answered(shop *farShop, id string, p *gateway.Permit) (goOn func() error) {
+	h.t.Helper()
+	waiting, let := make(chan struct{}), make(chan struct{})
+	g := h.another(shop.use, func(c *gateway.Config) {
+		c.Fault = func(point string) {
+			if point == "before-receipt" {
+				close(waiting)
+				<-let
+			}
+		}
+	})
+	done := make(chan error, 1)
+	go func() { _, err := g.Operate(h.t.Context(), request(id, p)); done <- err }()
+	<-waiting
+	return func() error { close(let); return <-done }
+}
+
 // H-147: under the lease of the original attempt nobody is asked and nothing stated.
 func TestProbeUnderTheLease(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h, shop := farHouse(t, e)
 		id, p := h.toSubmit()
-		waiting, goOn := make(chan struct{}), make(chan struct{})
-		g := h.another(shop.use, func(c *gateway.Config) {
-			c.Fault = func(point string) {
-				if point == "before-receipt" {
-					close(waiting)
-					<-goOn
-				}
-			}
-		})
-		done := make(chan error)
-		go func() { _, err := g.Operate(t.Context(), request(id, p)); done <- err }()
-		<-waiting
+		goOn := h.answered(shop, id, p)
 		x := h.state(id).Execution
 		if err := h.Probe(t.Context(), id, x.ID); reason(err) != authority.InProgress {
 			t.Errorf("probe: %v", err)
@@ -593,8 +601,7 @@ func TestProbeUnderTheLease(t *testing.T) {
 			t.Errorf("stop %+v, execution %s is %s", v.State.Stop, last.ExecutionID, last.State)
 		}
 		h.clock.Move(-11 * time.Second)
-		close(goOn)
-		must(t, <-done)
+		must(t, goOn())
 		h.verify(id)
 	})
 }
@@ -606,18 +613,7 @@ func TestLateReceiptOfTheOriginal(t *testing.T) {
 		h, shop := farHouse(t, e)
 		for _, first := range []string{"nothing", "probe", "applied", "not_applied"} {
 			id, p := h.toSubmit()
-			waiting, goOn := make(chan struct{}), make(chan struct{})
-			g := h.another(shop.use, func(c *gateway.Config) {
-				c.Fault = func(point string) {
-					if point == "before-receipt" {
-						close(waiting)
-						<-goOn
-					}
-				}
-			})
-			done := make(chan error)
-			go func() { _, err := g.Operate(t.Context(), request(id, p)); done <- err }()
-			<-waiting
+			goOn := h.answered(shop, id, p)
 			h.clock.Move(11 * time.Second) // the lease is over while the process stands still
 			h.SettleDue(t.Context())
 			h.clock.Move(-11 * time.Second)
@@ -635,8 +631,7 @@ func TestLateReceiptOfTheOriginal(t *testing.T) {
 			default:
 				must(t, h.Reconcile(t.Context(), id, decide.Statement{ExecutionID: x.ID, Finding: first}))
 			}
-			close(goOn)
-			must(t, <-done)
+			must(t, goOn())
 			s := h.state(id)
 			stopped := first == "not_applied"
 			if (s.Status == run.StatusCompleted) == stopped || (h.count(id, "execution.contradicted") == 1) != stopped || s.Budget.Spent != 13700 || s.Budget.Reserved != 0 {
