@@ -9,6 +9,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 )
 
 // Operation is the answer of POST /operation. A replay has the same content.
@@ -75,7 +76,7 @@ func (r *Reader) Outcome(ctx context.Context, executionID, runID string, from in
 // fold takes one event of the chain in, and reports whether it is about another
 // execution; then it is passed over.
 func (o *Operation) fold(e evidence.Event, voided *string) (other bool, err error) {
-	state, ok := executionStates[e.Type]
+	next, ok := executionStates[e.Type]
 	if !ok && e.Type != "hosted.receipt" {
 		return false, nil
 	}
@@ -106,13 +107,13 @@ func (o *Operation) fold(e evidence.Event, voided *string) (other bool, err erro
 		o.Receipt.EventID = e.ID
 	case "execution.reconciled":
 		o.Finding = &data.Finding
-		if data.Finding == run.FindingUnknown || o.State != run.ExecutionUnconfirmed { // it changes nothing
+		if data.Finding == state.FindingUnknown || o.State != run.ExecutionUnconfirmed { // it changes nothing
 			return false, nil
 		}
 	case "execution.voided":
 		*voided = data.ReasonCode
 	}
-	o.State = state
+	o.State = next
 	if data.ObservationID != nil {
 		o.ObservationID = data.ObservationID
 	}

@@ -8,13 +8,6 @@ import (
 	"countersign/internal/supervision/state"
 )
 
-// Findings of an owner (G-14).
-const (
-	FindingApplied    = state.FindingApplied
-	FindingNotApplied = state.FindingNotApplied
-	FindingUnknown    = state.FindingUnknown
-)
-
 // Probed is execution.probed: the target was asked what became of an execution. A
 // receipt that it answered with is recorded in the same commit.
 type Probed struct {
