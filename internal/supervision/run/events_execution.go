@@ -38,13 +38,13 @@ func (e Claimed) apply(f *fold) {
 	}
 	f.must(e.ReservedCents == p.AmountCents, "reservation", "the reservation is not the amount of the permit")
 	f.s.Budget.Reserved += e.ReservedCents // fold.run holds the sum against the limit
-	f.s.use(b.GrantID, b.OperationID, 1)
+	f.s.Use(b.GrantID, b.OperationID, 1)
 	if x := f.s.Execution; x != nil && x.State == ExecutionReconciled {
 		f.s.Stated = append(f.s.Stated, *x)
 	}
 	f.s.Execution = &Execution{
 		ID: e.ExecutionID, PermitID: p.ID, TurnID: b.TurnID, GrantID: b.GrantID, OperationID: b.OperationID,
-		Class: p.Class, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents, State: executionClaimed, Sequence: f.sequence, Owed: true,
+		Class: p.Class, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents, State: ExecutionClaimed, Sequence: f.sequence, Owed: true,
 	}
 	f.s.Permit = nil
 	f.owe("claim-without-dispatch", "the claim of a permit is not followed by its intent", func(b Event) bool { _, ok := b.(*Dispatched); return ok }, nil)
@@ -72,7 +72,7 @@ func (Dispatched) EventType() string { return "execution.dispatched" }
 func (e Dispatched) apply(f *fold) {
 	x := f.s.Execution
 	f.must(!f.s.Terminal(), "dispatch-after-end", "nothing is dispatched after the run ended")
-	claimed := x != nil && x.ID == e.ExecutionID && x.PermitID == e.PermitID && x.State == executionClaimed && x.Sequence == f.sequence-1 && f.s.UpdatedAt == f.now
+	claimed := x != nil && x.ID == e.ExecutionID && x.PermitID == e.PermitID && x.State == ExecutionClaimed && x.Sequence == f.sequence-1 && f.s.UpdatedAt == f.now
 	if !f.must(claimed, "dispatch-without-claim", "an execution is dispatched in the commit that claimed its permit") {
 		return
 	}
@@ -327,7 +327,7 @@ func (e NotApplied) apply(f *fold) {
 // release gives back what an execution held.
 func (f *fold) release(x *Execution, amount money.Cents) {
 	f.must(x.Owed && amount == x.AmountCents && f.s.Budget.Release(amount), "release", "the release is not what was reserved")
-	f.s.use(x.GrantID, x.OperationID, -1)
+	f.s.Use(x.GrantID, x.OperationID, -1)
 	x.Owed = false
 }
 

@@ -41,7 +41,7 @@ func (e Called) apply(f *fold) {
 	asked, lawful := Asked{AttemptID: e.AttemptID, Who: e.Purpose}, out == nil && s.Status == StatusReady
 	switch t := s.Turn; e.Purpose {
 	case PurposeExecutor:
-		lawful = lawful && s.Observation != nil && !s.stopped()
+		lawful = lawful && s.Observation != nil && !s.Stopped()
 	case PurposeGuardian:
 		lawful = lawful && t != nil && t.Phase == turnChecked && t.Passed && t.Attempt() == e.AttemptID
 	default:
@@ -63,11 +63,6 @@ func (f *fold) answered(who, attemptID string) {
 		f.must(a.Who == who && a.AttemptID == attemptID, "answer-attempt", "the answer is not that of the call that is out")
 		f.s.Status, f.s.Lease, f.s.Asked = StatusReady, nil, nil
 	}
-}
-
-// Managed reports whether the newest turn is the one of that id and a managed one.
-func (s *State) Managed(turnID string) bool {
-	return s.Turn != nil && s.Turn.ID == turnID && s.Turn.AttemptID != nil
 }
 
 // outcomeStops are the categories of the stop after each outcome that is no proposal

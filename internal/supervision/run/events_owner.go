@@ -57,7 +57,7 @@ func (f *fold) exact(g *authority.Grant) {
 	}
 	one := len(g.Operations) == 1 && g.Operations[0] == p.OperationID && len(g.OnApproval) == 0 && len(g.MaxUses) == 1 && g.MaxUses[p.OperationID] == 1
 	f.must(one && g.Approves(a.ProposalID, a.EffectDigest) && g.MaxTotalCents == p.AmountCents, "grant-exact", "an exact grant is for more than one use of what was approved")
-	base := f.s.approvable(p.OperationID)
+	base := f.s.Approvable(p.OperationID)
 	f.must(base != nil && g.ExpiresAt <= min(f.now.Add(ApprovalLife), p.ExpiresAt, base.ExpiresAt), "grant-life", "an exact grant lives at most 5 minutes and no longer than its proposal and the grant that it is within")
 	// What former approvals created was used, has ended, or is for a proposal that does
 	// not stand; the state would outgrow its bound with it.
@@ -109,26 +109,6 @@ func (e RetryAccepted) apply(f *fold) {
 // known (G-03, H-191).
 func (f *fold) stoppedFor(rule string, categories ...string) {
 	f.must(f.s.Recoverable(categories...) == "", rule, "the run has no stop that this mends")
-}
-
-// Recoverable returns why a stop of the categories cannot be mended now, or "": the
-// run is not stopped so, an effect is unresolved, or the stop's version is unknown
-// (G-03).
-func (s *State) Recoverable(categories ...string) string {
-	switch {
-	case s.Unresolved():
-		return authority.UnresolvedEffect
-	case s.Status != StatusPaused || s.Stop == nil:
-		return authority.RecoveryNotEligible
-	case s.Stop.Version != stopcontext.Version:
-		return authority.StopVersionUnknown
-	}
-	for _, category := range categories {
-		if s.Stop.Category == category {
-			return ""
-		}
-	}
-	return authority.RecoveryNotEligible
 }
 
 // Simulated is simulate.applied: an owner let something happen to the local synthetic

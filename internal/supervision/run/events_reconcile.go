@@ -97,14 +97,3 @@ func (e Contradicted) apply(f *fold) {
 		return ok && r.ExecutionID == e.ExecutionID && r.Result == e.ReceiptResult
 	}, nil)
 }
-
-// Restore takes back what an owner's statement about x moved.
-func (s *State) Restore(x *Execution) {
-	if x.Finding == state.FindingApplied {
-		s.Budget.Spent -= x.AmountCents
-	} else {
-		s.use(x.GrantID, x.OperationID, 1)
-	}
-	s.Budget.Reserved += x.AmountCents
-	x.State, x.Finding, x.Owed, x.Contradicted = ExecutionUnconfirmed, "", true, true
-}

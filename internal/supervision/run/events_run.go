@@ -98,13 +98,6 @@ type HostedSessionEvent struct {
 	ReasonCode   *string   `json:"reasonCode"` // with phase failed
 }
 
-// Phases of a hosted session.
-const (
-	SessionDispatched = "dispatched"
-	SessionOpened     = "opened"
-	SessionFailed     = "failed"
-)
-
 func (HostedSessionEvent) EventType() string { return "hosted.session" }
 
 func (e HostedSessionEvent) apply(f *fold) {

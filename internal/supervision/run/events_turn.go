@@ -26,7 +26,7 @@ func (e Proposed) apply(f *fold) {
 	f.must(f.s.Permit == nil, "turn-under-permit", "no report is accepted while a permit is outstanding")
 	x := f.s.Execution
 	f.must(x == nil || x.State != ExecutionMismatch, "turn-unresolved", "no report is accepted after a mismatch")
-	f.must(!f.s.stopped(), "turn-after-stop", "the run went on although the last decision stopped it")
+	f.must(!f.s.Stopped(), "turn-after-stop", "the run went on although the last decision stopped it")
 	f.must(e.ReportDigest == authority.Digest(authority.DomainReport, e.Report), "report-digest", "reportDigest is not the digest of the report")
 	f.s.Turns++
 	f.must(f.s.Turns <= MaxTurns, "turn-limit", "a run has at most 500 turns")
@@ -78,19 +78,10 @@ func (e Checked) apply(f *fold) {
 		f.must(!t.Passed, "checked-incomplete", "checks passed without an entry and a grant")
 	}
 	if !t.Passed {
-		f.s.countRetry(*e.ReasonCode)
+		f.s.CountRetry(*e.ReasonCode)
 		f.s.Decision = &Decision{TurnID: e.TurnID, Verdict: Pause, ReasonCode: *e.ReasonCode, Provenance: ByHardPolicy}
 	}
 	f.s.Stage = "reviewing"
-}
-
-// countRetry keeps the length of the row of retry-category decisions.
-func (s *State) countRetry(reason string) {
-	if stopcontext.Category(reason) == stopcontext.CategoryRetry {
-		s.RetryStreak++
-	} else {
-		s.RetryStreak = 0
-	}
 }
 
 // Decided is guardian.decided. For a turn that failed a hard check there is
@@ -119,7 +110,7 @@ func (e Decided) apply(f *fold) {
 	if t.Allowed {
 		f.s.RetryStreak = 0
 	} else {
-		f.s.countRetry(e.ReasonCode)
+		f.s.CountRetry(e.ReasonCode)
 	}
 	f.s.Decision = &Decision{
 		TurnID: e.TurnID, Verdict: e.Decision, ReasonCode: e.ReasonCode, Explanation: &e.Explanation, ClarificationRequest: e.ClarificationRequest, Provenance: e.Provenance,

@@ -1,7 +1,6 @@
-// Package state holds what the state of a run consists of: what its owner fixed, and
-// the newest of everything that has a place in it. These are plain values of the
-// protocol. What may become of them is the machine's to say, in package run, which
-// knows them under the same names.
+// Package state is the state of a run: what its owner fixed, the newest of everything
+// that has a place in it, and what can be read off it. What may become of it is the
+// machine's to say, in package run, which knows all of this under the same names.
 //
 // Everything here is pure.
 package state
