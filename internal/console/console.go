@@ -8,6 +8,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/channel/edge"
+	"countersign/internal/channel/stream"
 	"countersign/internal/identity"
 	"countersign/internal/supervision/records"
 )
@@ -39,7 +40,7 @@ type site struct {
 	Config
 	api   *edge.API
 	guard edge.Guard
-	lists edge.Rings
+	lists stream.Rings
 }
 
 // forOwner answers with a page for the owner, who is sent to sign in first. The

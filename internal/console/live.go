@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/internal/channel/edge"
+	"countersign/internal/channel/stream"
 	"countersign/internal/supervision/run"
 )
 
@@ -29,7 +30,7 @@ func (s *site) registerLive(api *edge.API) {
 	api.Guard(livePath+"/", s.guard)
 	edge.RegisterStream(api, edge.Stream{Operation: edge.Operation{Operation: huma.Operation{
 		OperationID: "watch-lists", Method: http.MethodGet, Path: livePath, Hidden: true,
-	}}}, func(ctx context.Context, _ *struct{}) (edge.Source, error) {
+	}}}, func(ctx context.Context, _ *struct{}) (stream.Source, error) {
 		session, _ := edge.SessionFrom(ctx)
 		source := s.lists.Share("", s.watchLists)
 		source.Check = func(ctx context.Context) error { return s.Owners.Recheck(ctx, session) }
@@ -38,7 +39,7 @@ func (s *site) registerLive(api *edge.API) {
 }
 
 // watchLists is the source that everybody who watches a list shares.
-func (s *site) watchLists() edge.Source {
+func (s *site) watchLists() stream.Source {
 	ticker := time.NewTicker(liveEvery)
 	wake := make(chan struct{})
 	ended := make(chan struct{})
@@ -58,7 +59,7 @@ func (s *site) watchLists() edge.Source {
 		}
 	}()
 	l := &lookout{site: s}
-	return edge.Source{Head: l.head, Next: l.next, Wake: wake, Close: func() { close(ended) }}
+	return stream.Source{Head: l.head, Next: l.next, Wake: wake, Close: func() { close(ended) }}
 }
 
 // lookout counts the times that the lists were seen to have changed.
@@ -76,13 +77,13 @@ func (l *lookout) head(ctx context.Context) (int64, error) {
 	return l.n, err
 }
 
-func (l *lookout) next(ctx context.Context, after int64) ([]edge.Frame, error) {
+func (l *lookout) next(ctx context.Context, after int64) ([]stream.Frame, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.look(ctx); err != nil || l.n <= after {
 		return nil, err
 	}
-	return []edge.Frame{{ID: l.n, Event: "changed", Data: []byte("{}")}}, nil
+	return []stream.Frame{{ID: l.n, Event: "changed", Data: []byte("{}")}}, nil
 }
 
 // look counts one more when a list differs from when it was last looked at.

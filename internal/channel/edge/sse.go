@@ -1,20 +1,18 @@
 package edge
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"countersign/internal/authority"
+	"countersign/internal/channel/stream"
 )
 
 const (
@@ -23,30 +21,6 @@ const (
 	// writeTimeout ends a stream whose client does not read.
 	writeTimeout = 10 * time.Second
 )
-
-// Frame is one event of a stream. IDs rise; Event and Data hold no carriage
-// return, Event no line feed.
-type Frame struct {
-	ID    int64
-	Event string
-	Data  []byte
-	text  []byte // rendered before, by a [Ring]
-}
-
-// Source is where a stream gets its frames from.
-type Source struct {
-	// Head returns the id of the newest frame, 0 when there is none.
-	Head func(context.Context) (int64, error)
-	// Next returns frames behind the id after, in order and without a gap; none
-	// when there is nothing new. It may return a part: it is asked again.
-	Next func(ctx context.Context, after int64) ([]Frame, error)
-	// Wake is received from when Next may have something new. It may be spurious.
-	Wake <-chan struct{}
-	// Check, unless nil, is asked at each heartbeat; an error ends the stream.
-	Check func(context.Context) error
-	// Close, unless nil, is called once when the stream has ended.
-	Close func()
-}
 
 // Stream adds what is special about streams to an operation.
 type Stream struct {
@@ -65,7 +39,7 @@ type lastEventKey struct{}
 // decides whether the stream may be read and returns its source. The stream ends
 // when the client leaves or stops reading, when Check or the source fail, and
 // when the server shuts down; clients come back with Last-Event-ID.
-func RegisterStream[I any](a *API, op Stream, open func(context.Context, *I) (Source, error)) {
+func RegisterStream[I any](a *API, op Stream, open func(context.Context, *I) (stream.Source, error)) {
 	o := a.operation(op.Operation, false)
 	o.Parameters = append(o.Parameters, &huma.Param{
 		Name: "Last-Event-ID", In: "header", Description: "Resume behind the event with this id.", Example: 17,
@@ -76,7 +50,7 @@ func RegisterStream[I any](a *API, op Stream, open func(context.Context, *I) (So
 		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}
 	o.Middlewares = append(o.Middlewares, a.readLastEventID)
-	s := stream{a, o.OperationID, cmp.Or(op.Heartbeat, heartbeat), cmp.Or(op.WriteTimeout, writeTimeout)}
+	s := streaming{a, o.OperationID, cmp.Or(op.Heartbeat, heartbeat), cmp.Or(op.WriteTimeout, writeTimeout)}
 	huma.Register(a.huma, o, func(ctx context.Context, in *I) (*streamed, error) {
 		source, err := open(ctx, in)
 		if err != nil {
@@ -108,15 +82,15 @@ func (a *API) readLastEventID(ctx huma.Context, next func(huma.Context)) {
 // EndStreams ends all streams and every one that is opened later.
 func (a *API) EndStreams() { a.end.Do(func() { close(a.ended) }) }
 
-// stream writes one kind of stream.
-type stream struct {
+// streaming writes one kind of stream.
+type streaming struct {
 	api          *API
 	route        string
 	heartbeat    time.Duration
 	writeTimeout time.Duration
 }
 
-func (s stream) serve(w http.ResponseWriter, r *http.Request, source Source, after int64) {
+func (s streaming) serve(w http.ResponseWriter, r *http.Request, source stream.Source, after int64) {
 	if source.Close != nil {
 		defer source.Close()
 	}
@@ -143,7 +117,7 @@ func (s stream) serve(w http.ResponseWriter, r *http.Request, source Source, aft
 // errGone means that the client no longer reads, which is nobody's fault.
 var errGone = errors.New("edge: the client has left")
 
-func (s stream) follow(ctx context.Context, out *client, source Source, after int64) error {
+func (s streaming) follow(ctx context.Context, out *client, source stream.Source, after int64) error {
 	ticker := time.NewTicker(s.heartbeat)
 	defer ticker.Stop()
 	if err := out.send(nil); err != nil {
@@ -155,7 +129,7 @@ func (s stream) follow(ctx context.Context, out *client, source Source, after in
 			return err
 		}
 		if len(list) > 0 {
-			chunk, err := render(list, after)
+			chunk, err := stream.Render(list, after)
 			if err != nil {
 				return err
 			}
@@ -198,7 +172,7 @@ var always = func() <-chan struct{} {
 
 // wait blocks while there is nothing to do. A stream that is not idle does not
 // block, and ends and beats no later for being busy.
-func (s stream) wait(ctx context.Context, wake <-chan struct{}, tick <-chan time.Time, idle bool) step {
+func (s streaming) wait(ctx context.Context, wake <-chan struct{}, tick <-chan time.Time, idle bool) step {
 	select {
 	case <-ctx.Done():
 		return over
@@ -226,34 +200,6 @@ func (s stream) wait(ctx context.Context, wake <-chan struct{}, tick <-chan time
 	case <-busy:
 	}
 	return read
-}
-
-// render writes frames in the format of the HTML standard, section 9.2.
-func render(list []Frame, after int64) ([]byte, error) {
-	var b bytes.Buffer
-	for _, f := range list {
-		if f.ID <= after || strings.ContainsAny(f.Event, "\r\n") || bytes.ContainsRune(f.Data, '\r') {
-			return nil, fmt.Errorf("edge: frame %d cannot follow %d in a stream", f.ID, after)
-		}
-		after = f.ID
-		if f.text == nil {
-			f.text = f.render()
-		}
-		b.Write(f.text)
-	}
-	return b.Bytes(), nil
-}
-
-func (f *Frame) render() []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "id: %d\nevent: %s\n", f.ID, f.Event)
-	for line := range bytes.SplitSeq(f.Data, []byte("\n")) {
-		b.WriteString("data: ")
-		b.Write(line)
-		b.WriteByte('\n')
-	}
-	b.WriteByte('\n')
-	return b.Bytes()
 }
 
 // client is who reads a stream.

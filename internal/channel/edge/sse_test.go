@@ -18,12 +18,13 @@ import (
 
 	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
+	"countersign/internal/channel/stream"
 )
 
 // source is a growing list of frames.
 type source struct {
 	mu     sync.Mutex
-	frames []edge.Frame
+	frames []stream.Frame
 	wake   chan struct{}
 	closed chan struct{}
 	fail   error
@@ -38,7 +39,7 @@ func (s *source) add(n int) {
 	s.mu.Lock()
 	for range n {
 		id := int64(len(s.frames) + 1)
-		s.frames = append(s.frames, edge.Frame{ID: id, Event: "test.happened", Data: fmt.Appendf(nil, `{"n":%d}`, id)})
+		s.frames = append(s.frames, stream.Frame{ID: id, Event: "test.happened", Data: fmt.Appendf(nil, `{"n":%d}`, id)})
 	}
 	s.mu.Unlock()
 	select {
@@ -53,7 +54,7 @@ func (s *source) head(context.Context) (int64, error) {
 	return int64(len(s.frames)), nil
 }
 
-func (s *source) next(_ context.Context, after int64) ([]edge.Frame, error) {
+func (s *source) next(_ context.Context, after int64) ([]stream.Frame, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.frames[after:]
@@ -70,15 +71,15 @@ func watched(s *site, src *source, heartbeat time.Duration) {
 		Heartbeat: heartbeat,
 	}, func(ctx context.Context, in *struct {
 		ID string `path:"id"`
-	}) (edge.Source, error) {
+	}) (stream.Source, error) {
 		if in.ID != "here" {
-			return edge.Source{}, &authority.Denial{Reason: authority.NotFound}
+			return stream.Source{}, &authority.Denial{Reason: authority.NotFound}
 		}
 		session, ok := edge.SessionFrom(ctx)
 		if !ok {
-			return edge.Source{}, errors.New("a stream without a session")
+			return stream.Source{}, errors.New("a stream without a session")
 		}
-		return edge.Source{
+		return stream.Source{
 			Head: src.head, Next: src.next, Wake: src.wake,
 			Check: func(ctx context.Context) error { return s.owners.Recheck(ctx, session) },
 			Close: func() { src.closed <- struct{}{} },
@@ -243,11 +244,11 @@ func TestBusyStreamIsChecked(t *testing.T) {
 		edge.RegisterStream(s.api, edge.Stream{
 			Operation: edge.Operation{Operation: huma.Operation{OperationID: "busy", Method: http.MethodGet, Path: "/busy"}},
 			Heartbeat: time.Millisecond,
-		}, func(context.Context, *struct{}) (edge.Source, error) {
-			return edge.Source{
+		}, func(context.Context, *struct{}) (stream.Source, error) {
+			return stream.Source{
 				Head: func(context.Context) (int64, error) { return 1 << 40, nil },
-				Next: func(_ context.Context, after int64) ([]edge.Frame, error) {
-					return []edge.Frame{{ID: after + 1, Event: "e", Data: []byte("{}")}}, nil
+				Next: func(_ context.Context, after int64) ([]stream.Frame, error) {
+					return []stream.Frame{{ID: after + 1, Event: "e", Data: []byte("{}")}}, nil
 				},
 				Check: func(context.Context) error { checks <- struct{}{}; return ended },
 			}, nil
@@ -271,11 +272,11 @@ func TestStuckClient(t *testing.T) {
 		edge.RegisterStream(s.api, edge.Stream{
 			Operation:    edge.Operation{Operation: huma.Operation{OperationID: "flood", Method: http.MethodGet, Path: "/flood"}},
 			WriteTimeout: 50 * time.Millisecond,
-		}, func(context.Context, *struct{}) (edge.Source, error) {
-			return edge.Source{
+		}, func(context.Context, *struct{}) (stream.Source, error) {
+			return stream.Source{
 				Head: func(context.Context) (int64, error) { return 0, nil },
-				Next: func(_ context.Context, after int64) ([]edge.Frame, error) {
-					return []edge.Frame{{ID: after + 1, Event: "e", Data: make([]byte, 1<<20)}}, nil
+				Next: func(_ context.Context, after int64) ([]stream.Frame, error) {
+					return []stream.Frame{{ID: after + 1, Event: "e", Data: make([]byte, 1<<20)}}, nil
 				},
 				Close: func() { close(closed) },
 			}, nil
@@ -314,7 +315,7 @@ func TestStreamWithAFailingSource(t *testing.T) {
 // TestDisorderedFrames: a source that breaks its promise ends the stream instead
 // of misleading the client about what it has seen.
 func TestDisorderedFrames(t *testing.T) {
-	for name, list := range map[string][]edge.Frame{
+	for name, list := range map[string][]stream.Frame{
 		"an id again":        {{ID: 1, Event: "a"}, {ID: 1, Event: "a"}},
 		"a line in an event": {{ID: 1, Event: "a\ndata: forged"}},
 		"a carriage return":  {{ID: 1, Event: "a", Data: []byte("x\rdata: forged")}},
@@ -332,7 +333,7 @@ func TestDisorderedFrames(t *testing.T) {
 
 func TestDataOfSeveralLines(t *testing.T) {
 	src := newSource()
-	src.frames = []edge.Frame{{ID: 1, Event: "a", Data: []byte("x\ny")}}
+	src.frames = []stream.Frame{{ID: 1, Event: "a", Data: []byte("x\ny")}}
 	s := serve(t, func(s *site) { watched(s, src, 0) })
 	if got := s.listen(t, "").frame(); !slices.Equal(got, []string{"id: 1", "event: a", "data: x", "data: y"}) {
 		t.Errorf("frame %q", got)
@@ -386,11 +387,11 @@ func TestShutdownEndsABusyStream(t *testing.T) {
 	s := serve(t, func(s *site) {
 		edge.RegisterStream(s.api, edge.Stream{
 			Operation: edge.Operation{Operation: huma.Operation{OperationID: "busy", Method: http.MethodGet, Path: "/busy"}},
-		}, func(context.Context, *struct{}) (edge.Source, error) {
-			return edge.Source{
+		}, func(context.Context, *struct{}) (stream.Source, error) {
+			return stream.Source{
 				Head: func(context.Context) (int64, error) { return 0, nil },
-				Next: func(_ context.Context, after int64) ([]edge.Frame, error) {
-					return []edge.Frame{{ID: after + 1, Event: "e", Data: []byte("{}")}}, nil
+				Next: func(_ context.Context, after int64) ([]stream.Frame, error) {
+					return []stream.Frame{{ID: after + 1, Event: "e", Data: []byte("{}")}}, nil
 				},
 			}, nil
 		})

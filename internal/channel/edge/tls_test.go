@@ -21,6 +21,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/internal/channel/edge"
+	"countersign/internal/channel/stream"
 )
 
 // certificate writes a new certificate for 127.0.0.1 and returns the pool that
@@ -75,8 +76,8 @@ func TestStreamOverHTTP2(t *testing.T) {
 	edge.RegisterStream(api, edge.Stream{
 		Operation:    edge.Operation{Operation: huma.Operation{OperationID: "events", Method: http.MethodGet, Path: "/events"}},
 		WriteTimeout: time.Second, Heartbeat: 5 * time.Second / 2,
-	}, func(context.Context, *struct{}) (edge.Source, error) {
-		return edge.Source{Head: src.head, Next: src.next, Wake: src.wake}, nil
+	}, func(context.Context, *struct{}) (stream.Source, error) {
+		return stream.Source{Head: src.head, Next: src.next, Wake: src.wake}, nil
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)

@@ -16,6 +16,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
+	"countersign/internal/channel/stream"
 	"countersign/internal/identity"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
@@ -92,7 +93,7 @@ func operation(id, method, path, summary, description string, reasons ...string)
 
 type owner struct {
 	Config
-	streams edge.Rings // by run
+	streams stream.Rings // by run
 }
 
 // ByID names a run in a path. huma passes over embedded types that are not exported.

@@ -1,4 +1,4 @@
-package edge
+package stream
 
 import (
 	"cmp"
@@ -91,7 +91,7 @@ func (r *ring) leave(wake chan struct{}) bool {
 func (r *ring) run(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.fail(fmt.Errorf("edge: a stream's source panicked: %v", p))
+			r.fail(fmt.Errorf("stream: a stream's source panicked: %v", p))
 		}
 	}()
 	if r.source.Close != nil {

@@ -1,4 +1,4 @@
-package edge_test
+package stream_test
 
 import (
 	"context"
@@ -7,23 +7,23 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"countersign/internal/channel/edge"
+	"countersign/internal/channel/stream"
 )
 
 // shared is a source behind rings, with a count of its reads.
 type shared struct {
 	*source
-	rings edge.Rings
+	rings stream.Rings
 	reads atomic.Int64
 	opens atomic.Int64
 }
 
-func (s *shared) follow() edge.Source {
-	return s.rings.Share("run", func() edge.Source {
+func (s *shared) follow() stream.Source {
+	return s.rings.Share("run", func() stream.Source {
 		s.opens.Add(1)
-		return edge.Source{
+		return stream.Source{
 			Head: s.head, Wake: s.wake, Close: func() { s.closed <- struct{}{} },
-			Next: func(ctx context.Context, after int64) ([]edge.Frame, error) {
+			Next: func(ctx context.Context, after int64) ([]stream.Frame, error) {
 				s.reads.Add(1)
 				return s.next(ctx, after)
 			},
@@ -33,7 +33,7 @@ func (s *shared) follow() edge.Source {
 
 // upTo follows a stream from a place until it has frame number n, and reports every
 // gap and repetition.
-func upTo(t *testing.T, client edge.Source, after, n int64) {
+func upTo(t *testing.T, client stream.Source, after, n int64) {
 	t.Helper()
 	for after < n {
 		frames, err := client.Next(t.Context(), after)
@@ -70,7 +70,7 @@ func TestRing(t *testing.T) {
 	s.add(1)
 	upTo(t, first, 10, 11) // the ring has begun
 	const clients, frames = 100, 500
-	followers := make([]edge.Source, clients)
+	followers := make([]stream.Source, clients)
 	for i := range followers {
 		followers[i] = s.follow()
 	}
@@ -123,7 +123,7 @@ func TestRingEnds(t *testing.T) {
 	case s.wake <- struct{}{}:
 	default:
 	}
-	for _, client := range []edge.Source{one, two} {
+	for _, client := range []stream.Source{one, two} {
 		for {
 			if _, err := client.Next(t.Context(), 1); err != nil {
 				break
@@ -149,11 +149,11 @@ func TestRingEnds(t *testing.T) {
 
 // TestRingSurvivesAPanic: a source that panics ends its clients and nothing else.
 func TestRingSurvivesAPanic(t *testing.T) {
-	var rings edge.Rings
-	client := rings.Share("run", func() edge.Source {
-		return edge.Source{
+	var rings stream.Rings
+	client := rings.Share("run", func() stream.Source {
+		return stream.Source{
 			Head: func(context.Context) (int64, error) { panic("no head") },
-			Next: func(context.Context, int64) ([]edge.Frame, error) { return nil, nil },
+			Next: func(context.Context, int64) ([]stream.Frame, error) { return nil, nil },
 		}
 	})
 	defer client.Close()
