@@ -189,6 +189,9 @@ func (a *App) MetricsAddr() string {
 	return a.metricsListener.Addr().String()
 }
 
+// Holder names this process among the holders of leases.
+func (a *App) Holder() string { return a.ledger.Holder() }
+
 // Fingerprint is the key id of the evidence key in use.
 func (a *App) Fingerprint() string { return a.keys.Evidence().ID }
 

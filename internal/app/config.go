@@ -37,7 +37,9 @@ type Config struct {
 	Doors       decide.Doors
 	Without     string // a check of the HTTP API that is left out
 	Fault       func(point string)
-	engineFault func(point string) error // of SQLite
+	EngineFault func(point string) error // of the ledger's engine
+	Unlocked    bool                     // PostgreSQL: commits do not take the freeze lock
+	Unpolled    bool                     // PostgreSQL: watched subjects are not polled
 	anyKeys     bool                     // the ledger's fingerprints are not compared
 }
 

@@ -33,12 +33,6 @@ func ClientOf(peer string, forwardedFor []string, trusted []netip.Prefix) string
 	return clientOf(netip.MustParseAddr(peer), forwardedFor, trusted).String()
 }
 
-// WithEngineFault makes SQLite fail where f says so.
-func WithEngineFault(c Config, f func(point string) error) Config {
-	c.engineFault = f
-	return c
-}
-
 // Handler answers as the open installation does, without its listener.
 func (a *App) Handler() http.Handler { return a.around(a.api) }
 

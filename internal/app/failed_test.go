@@ -29,7 +29,7 @@ func TestLedgerCannotTell(t *testing.T) {
 		}
 		return nil
 	}
-	a, err := app.Open(ctx, app.WithEngineFault(app.Config{Dir: dir, Addr: "localhost:0"}, fault))
+	a, err := app.Open(ctx, app.Config{Dir: dir, Addr: "localhost:0", EngineFault: fault})
 	must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ctx) }() // ctx never ends

@@ -100,7 +100,9 @@ func openLedger(ctx context.Context, c Config, afterCommit func()) (l engine, fa
 		c.Clock = new(ledger.Clock)
 	}
 	if c.Database != "" {
-		p, err := postgres.Open(ctx, c.Database, postgres.Options{Clock: c.Clock, AfterCommit: afterCommit})
+		p, err := postgres.Open(ctx, c.Database, postgres.Options{
+			Clock: c.Clock, AfterCommit: afterCommit, Fault: c.EngineFault, Unlocked: c.Unlocked, Unpolled: c.Unpolled,
+		})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -109,7 +111,7 @@ func openLedger(ctx context.Context, c Config, afterCommit func()) (l engine, fa
 	if err := present(c.Dir); err != nil {
 		return nil, nil, err
 	}
-	s, err := sqlite.Open(ctx, databaseFile(c.Dir), sqlite.Options{Clock: c.Clock, AfterCommit: afterCommit, Fault: c.engineFault})
+	s, err := sqlite.Open(ctx, databaseFile(c.Dir), sqlite.Options{Clock: c.Clock, AfterCommit: afterCommit, Fault: c.EngineFault})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,15 +21,12 @@ import (
 	"countersign/internal/pgtest"
 )
 
-// begin opens the database and starts it, after doors has opened test-only doors.
-func begin(t testing.TB, url string, o Options, doors ...func(*Ledger)) *Ledger {
+// begin opens the database and starts it.
+func begin(t testing.TB, url string, o Options) *Ledger {
 	t.Helper()
 	l, err := open(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, door := range doors {
-		door(l)
 	}
 	l.start()
 	t.Cleanup(func() { _ = l.Close() })
@@ -137,17 +134,17 @@ func commit(l *Ledger, c ledger.Change) <-chan ledger.Result {
 // taken out, it is, and the claim is stored behind it.
 func TestFreezeWaitsForClaims(t *testing.T) {
 	t.Parallel()
-	if err := freezeBehindClaim(t); err != nil {
+	if err := freezeBehindClaim(t, Options{}); err != nil {
 		t.Error(err)
 	}
-	if err := freezeBehindClaim(t, func(l *Ledger) { l.unlocked = true }); err == nil {
+	if err := freezeBehindClaim(t, Options{Unlocked: true}); err == nil {
 		t.Error("control: without the lock the check notices nothing")
 	}
 }
 
-func freezeBehindClaim(t *testing.T, doors ...func(*Ledger)) error {
+func freezeBehindClaim(t *testing.T, o Options) error {
 	url := pgtest.Database(t, Migrate)
-	a, b := begin(t, url, Options{}, doors...), begin(t, url, Options{}, doors...)
+	a, b := begin(t, url, o), begin(t, url, o)
 	look := connect(t, url)
 	key := runKey()
 	mustStore(t, a, write(key, 0, `{}`))
@@ -635,7 +632,7 @@ func TestWakesOtherReplicas(t *testing.T) {
 				notifications.Add(1)
 				return one.lost
 			}})
-			reader := begin(t, url, Options{}, func(l *Ledger) { l.unpolled = one.unpolled })
+			reader := begin(t, url, Options{Unpolled: one.unpolled})
 			key := runKey()
 			mustStore(t, writer, write(key, 0, `{}`))
 			w := reader.Watch(key)

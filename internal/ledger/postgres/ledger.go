@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,8 @@ type Options struct {
 	QueueSize   int                      // most Changes that wait; 0: 1,024
 	Fault       func(point string) error // tests only: called at every fail point, an error is taken as the engine's own
 	AfterCommit func()                   // called after each COMMIT, before the answers
+	Unlocked    bool                     // tests only: commits do not take the freeze lock
+	Unpolled    bool                     // tests only: watched subjects are not polled
 }
 
 const (
@@ -49,9 +52,6 @@ type Ledger struct {
 	outbox   *outbox
 	presence *presence
 	keys     atomic.Pointer[map[string]string] // fingerprints, once CheckInstallation was asked about them
-
-	unlocked bool // tests only: commits do not take the freeze lock
-	unpolled bool // tests only: watched subjects are not polled
 
 	writers   sync.WaitGroup
 	services  sync.WaitGroup
@@ -139,7 +139,7 @@ func (l *Ledger) start() {
 	}
 	l.services.Go(func() { l.attend(ctx) })
 	l.services.Go(func() { l.notify(ctx) })
-	if !l.unpolled {
+	if !l.options.Unpolled {
 		l.services.Go(func() { l.poll(ctx) })
 	}
 }
@@ -177,7 +177,6 @@ func (l *Ledger) fault(point string) error {
 // not scan them when they are large.
 var (
 	commonSession = map[string]string{
-		"application_name":  "countersign",
 		"statement_timeout": fmt.Sprint(commitLimit.Milliseconds()),
 		"enable_seqscan":    "off",
 		"plan_cache_mode":   "force_generic_plan",
@@ -203,10 +202,12 @@ func openPool(ctx context.Context, url string, size int32, session map[string]st
 	config.MaxConns = size
 	config.AfterConnect, config.ShouldPing = connected, mustPing
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	params := config.ConnConfig.RuntimeParams
 	for _, settings := range []map[string]string{commonSession, session} {
-		for name, value := range settings {
-			config.ConnConfig.RuntimeParams[name] = value
-		}
+		maps.Copy(params, settings)
+	}
+	if params["application_name"] == "" { // the URL may tell the sessions of replicas apart
+		params["application_name"] = "countersign"
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

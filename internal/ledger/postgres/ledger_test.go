@@ -22,7 +22,7 @@ var backend = ledgertest.Backend{
 	Writers:    directWriters,
 	Create:     func(t testing.TB) string { return pgtest.Database(t, Migrate) },
 	Open: func(ctx context.Context, url string, o ledgertest.Options) (ledgertest.Engine, error) {
-		l, err := Open(ctx, url, Options(o))
+		l, err := Open(ctx, url, Options{Clock: o.Clock, BatchLimit: o.BatchLimit, QueueSize: o.QueueSize, Fault: o.Fault, AfterCommit: o.AfterCommit})
 		if err != nil {
 			return nil, err
 		}

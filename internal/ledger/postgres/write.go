@@ -184,7 +184,7 @@ func (l *Ledger) queueLocks(batch *pgx.Batch, group []*job) (n int) {
 	for _, j := range group {
 		workspace := j.change.Scope()
 		switch {
-		case l.unlocked:
+		case l.options.Unlocked:
 		case slices.ContainsFunc(j.change.Writes, func(w ledger.Write) bool { return freezes(w.Key) }):
 			batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockKey("freeze", workspace))
 			n++
