@@ -10,6 +10,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/hosted"
 	"countersign/internal/supervision/proof"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
@@ -116,7 +117,7 @@ func (g *Gateway) executeRead(ctx context.Context, c *claim) error {
 	}
 	start := time.Now()
 	g.Fault("before-send")
-	body, status, readErr := g.read(ctx, c.state, request, c.notAfter)
+	body, status, readErr := g.link.Read(ctx, c.state, request, c.notAfter)
 	g.Fault("after-send")
 	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
@@ -146,37 +147,29 @@ func (g *Gateway) executeHosted(ctx context.Context, c *claim) error {
 	}
 	start := time.Now()
 	g.Fault("before-send")
-	permit := g.permitFor(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
-	got := g.send(ctx, c.state, permit, request, c.notAfter)
+	permit := g.link.Permit(c.state.Execution.Dispatch, c.executionID, c.permit.ID, c.permit.EffectDigest, c.claimedAt, c.end)
+	got := g.link.Send(ctx, c.state, permit, request, c.notAfter)
 	g.Fault("before-receipt")
 	err = g.recordOutcome(ctx, c.RunID, g.begin, func(a *attempt) error {
 		a.stored = c.keep
 		switch {
-		case got.unsent:
-			return denied(a.Void(c.executionID, got.cause, got.stop()))
-		case got.receipt == nil || !g.Doors.Amount && !proof.AmountAgrees(got.receipt, c.permit.Class, c.permit.AmountCents):
-			return denied(a.Unconfirmed(c.executionID, got.why()))
+		case got.Unsent:
+			return denied(a.Void(c.executionID, got.Cause, got.Stop()))
+		case got.Receipt == nil || !g.Doors.Amount && !proof.AmountAgrees(got.Receipt, c.permit.Class, c.permit.AmountCents):
+			return denied(a.Unconfirmed(c.executionID, got.Why()))
 		}
 		a.Measure(c.durations(start))
-		return denied(a.Receive(c.executionID, proof.Outcome(got.receipt, got.http, run.ByResponse)))
+		return denied(a.Receive(c.executionID, proof.Outcome(got.Receipt, got.HTTP, run.ByResponse)))
 	})
 	g.Fault("after-receipt")
-	if err != nil && got.receipt != nil {
-		g.Log.Error("a store's receipt could not be recorded", "run", c.RunID, "execution", c.executionID, "receipt", got.jws, "error", err)
+	if err != nil && got.Receipt != nil {
+		g.Log.Error("a store's receipt could not be recorded", "run", c.RunID, "execution", c.executionID, "receipt", got.JWS, "error", err)
 	}
-	if err != nil || got.receipt == nil || got.receipt.Result != dispatch.Applied {
+	if err != nil || got.Receipt == nil || got.Receipt.Result != dispatch.Applied {
 		return err
 	}
 	g.verify(ctx, c, nil)
 	return nil
-}
-
-// why says why an answer decides nothing.
-func (a answer) why() string {
-	if a.cause == "" {
-		return "unverifiable_answer"
-	}
-	return a.cause
 }
 
 // withhold tests the authority once more just before bytes leave (H-044). When it
@@ -208,7 +201,7 @@ func (g *Gateway) withhold(ctx context.Context, c *claim) (bool, error) {
 	}
 	window := g.sendWindow() - a.Now().Sub(c.claimedAt)
 	if window <= 0 {
-		return true, g.void(ctx, c, late, authority.ExecutionNotApplied)
+		return true, g.void(ctx, c, hosted.Late, authority.ExecutionNotApplied)
 	}
 	c.notAfter = asked.Add(window)
 	return false, nil

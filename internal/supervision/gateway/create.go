@@ -13,6 +13,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/admission"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/hosted"
 	"countersign/internal/supervision/proof"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/service"
@@ -74,7 +75,7 @@ func (g *Gateway) create(ctx context.Context, r admission.Admitted) (id string, 
 func (g *Gateway) built() (b admission.Built) {
 	for _, s := range g.Services {
 		b.Services = append(b.Services, s.Name())
-		if _, hosted := s.(Hosted); hosted {
+		if _, ok := s.(Hosted); ok {
 			b.Hosted = append(b.Hosted, s.Name())
 		}
 	}
@@ -145,10 +146,10 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.Create
 	executionID, sessionID := a.NewID(), a.NewID()
 	request := service.Request{Method: "POST", Path: "/api/sessions", Body: []byte("{}")}
 	effect := sessionEntry(svc).EffectDigest(svc.Name(), 0)
-	intent := g.dispatchFor(a.State(), sessionID, request)
+	intent := g.link.Dispatch(a.State(), sessionID, request)
 	a.DispatchSession(executionID, sessionID, effect, *intent, g.Ledger.Holder())
 	s := a.State()
-	permit := g.permitFor(intent, executionID, r.RunID, effect, a.Now(), s.Grants[0].ExpiresAt)
+	permit := g.link.Permit(intent, executionID, r.RunID, effect, a.Now(), s.Grants[0].ExpiresAt)
 	got, err := g.sendSession(ctx, a, permit, request, asked.Add(g.sendWindow()))
 	if err != nil {
 		return "", err
@@ -176,15 +177,15 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.Create
 }
 
 // sendSession stores the run with its intent and sends that before notAfter.
-func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit, r service.Request, notAfter time.Time) (answer, error) {
+func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit, r service.Request, notAfter time.Time) (hosted.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
 	s := a.State()
 	if err := g.once(ctx, a); err != nil {
-		return answer{}, err
+		return hosted.Answer{}, err
 	}
 	g.Fault("session-intent")
-	return g.send(ctx, s, p, r, notAfter), nil
+	return g.link.Send(ctx, s, p, r, notAfter), nil
 }
 
 func first(errs ...error) error {
@@ -197,16 +198,16 @@ func first(errs ...error) error {
 
 // openSession records what came of opening the session: the receipt together
 // with the sealed cookie, or the honest end of the run.
-func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*authority.Denial, error) {
+func (g *Gateway) openSession(ctx context.Context, runID string, got hosted.Answer) (*authority.Denial, error) {
 	var fate *authority.Denial
-	cookie, cookieErr := proof.SessionCookie(got.http)
+	cookie, cookieErr := proof.SessionCookie(got.HTTP)
 	switch {
-	case got.unsent:
+	case got.Unsent:
 		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store cannot be reached; nothing was sent. The run has failed."}
-	case got.receipt == nil || got.receipt.Result == dispatch.Applied && cookieErr != nil:
+	case got.Receipt == nil || got.Receipt.Result == dispatch.Applied && cookieErr != nil:
 		fate = &authority.Denial{Reason: authority.DispatchUnconfirmed, Detail: "The store's answer to opening a session is missing or does not verify. " +
 			"The run has failed, and nothing was ordered; mend what the server's log says about it, then create another."}
-	case got.receipt.Result != dispatch.Applied:
+	case got.Receipt.Result != dispatch.Applied:
 		fate = &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The store refused to open a session. The run has failed."}
 	}
 	err := g.recordOutcome(ctx, runID, g.begin, func(a *attempt) error {
@@ -214,9 +215,9 @@ func (g *Gateway) openSession(ctx context.Context, runID string, got answer) (*a
 			a.Fail(fate.Reason)
 			return nil
 		}
-		sealed := g.Keys.Seal(runID+"/"+sealedSession, []byte(cookie))
-		a.change.Writes = append(a.change.Writes, ledger.Write{Key: g.Key(runID), Sealed: []ledger.Sealed{{Name: sealedSession, Bytes: sealed}}})
-		return denied(a.OpenSession(got.jws))
+		sealed := g.Keys.Seal(runID+"/"+hosted.SealedSession, []byte(cookie))
+		a.change.Writes = append(a.change.Writes, ledger.Write{Key: g.Key(runID), Sealed: []ledger.Sealed{{Name: hosted.SealedSession, Bytes: sealed}}})
+		return denied(a.OpenSession(got.JWS))
 	})
 	return fate, err
 }

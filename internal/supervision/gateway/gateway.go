@@ -28,6 +28,7 @@ import (
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
+	"countersign/internal/supervision/hosted"
 	"countersign/internal/supervision/line"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/records"
@@ -89,9 +90,7 @@ type Guardian interface {
 }
 
 // Sender sends one request to a store, once.
-type Sender interface {
-	Send(context.Context, dispatch.Request) (dispatch.Answer, error)
-}
+type Sender = hosted.Sender
 
 // Store is the hosted store that runs may be created for.
 type Store struct {
@@ -126,6 +125,7 @@ type Gateway struct {
 	Config
 	*records.Reader
 	services map[string]Service
+	link     hosted.Link
 	lines    line.Lines
 	settled  atomic.Pointer[time.Time] // see Settled
 }
@@ -139,6 +139,13 @@ func New(c Config) *Gateway {
 	}
 	if g.Fault == nil {
 		g.Fault = func(string) {}
+	}
+	g.link = hosted.Link{
+		Issuer: c.Issuer, Keys: c.Keys, Sender: c.Sender, Log: c.Log,
+		Sealed: func(ctx context.Context, id string) ([]byte, error) {
+			return c.Ledger.SealedValue(ctx, g.Key(id), hosted.SealedSession)
+		},
+		Sent: func() { g.Fault("after-send") }, Doors: c.Doors,
 	}
 	return g
 }

@@ -286,7 +286,7 @@ func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (decid
 		if err != nil || a.State().Hosted == nil {
 			return nil, &authority.Denial{Reason: authority.HostedUnreachable, Detail: "The operation cannot be sent to the store."}
 		}
-		return g.dispatchFor(a.State(), a.State().Hosted.ID, request), nil
+		return g.link.Dispatch(a.State(), a.State().Hosted.ID, request), nil
 	}
 	return r, nil, nil
 }

@@ -101,7 +101,7 @@ func (g *Gateway) ask(ctx context.Context, a *attempt, x *run.Execution) (decide
 	body, end := dispatch.CloseBody(x.ID), now.Add(30*time.Second)
 	closing := *x.Dispatch
 	closing.Method, closing.URI, closing.BodySHA256 = http.MethodPost, closing.Audience+dispatch.ClosePath, dispatch.HashBody(body)
-	permit := g.permitFor(&closing, look.ProbeID, x.PermitID, x.EffectDigest, now, end)
+	permit := g.link.Permit(&closing, look.ProbeID, x.PermitID, x.EffectDigest, now, end)
 	token, err := permit.Sign(g.Keys.Dispatch().Private)
 	if err != nil {
 		return look, err
@@ -121,8 +121,8 @@ func (g *Gateway) ask(ctx context.Context, a *attempt, x *run.Execution) (decide
 // hear takes an answer to a probe for what it proves. Only a receipt proves anything;
 // the rest is the store's word, and changes nothing.
 func (g *Gateway) hear(probeID string, s *run.State, x *run.Execution, got dispatch.Answer, now, end evidence.Time) decide.Look {
-	asked := g.permitFor(x.Dispatch, x.ID, x.PermitID, x.EffectDigest, now, end)
-	receipt, err := g.receipt(s, asked, got.Receipt)
+	asked := g.link.Permit(x.Dispatch, x.ID, x.PermitID, x.EffectDigest, now, end)
+	receipt, err := g.link.Receipt(s, asked, got.Receipt)
 	look := proof.Look(probeID, x, receipt, got)
 	if look.Answer != state.AnswerReceipt {
 		reason, check := proof.Hint(got.Body)
