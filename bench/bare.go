@@ -28,7 +28,8 @@ import (
 //
 // Its SQL is that of the SQLite engine, guards included.
 const (
-	bareFreeze  = `SELECT 1 FROM attributes WHERE workspace = ? AND kind = ? AND id = ? AND name = ?`
+	bareFreeze = `SELECT CASE name WHEN 'frozen' THEN -1 ELSE CAST(value AS INTEGER) END FROM attributes
+		WHERE workspace = ? AND kind = ? AND id = ? AND name IN ('frozen', 'freezes') ORDER BY name DESC LIMIT 1`
 	bareGuard   = `SELECT revision FROM subjects WHERE workspace = ? AND kind = ? AND id = ?`
 	bareSubject = `INSERT INTO subjects (workspace, kind, id, revision, sequence, head, state, attributes, due, updated)
 		VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
@@ -262,7 +263,7 @@ func (c *bareCaller) next(context.Context) (string, string, error) {
 func (c *bareCaller) change(x *ledger.Change, permit string) []statement {
 	var out []statement
 	if x.Freezable {
-		out = append(out, do(bareFreeze, -1, x.Workspace, ledger.KindWorkspace, x.Workspace, ledger.AttributeFrozen))
+		out = append(out, do(bareFreeze, -1, x.Workspace, ledger.KindWorkspace, x.Workspace))
 	}
 	for _, g := range x.Guards {
 		out = append(out, do(bareGuard, -1, g.Workspace, g.Kind, c.id))

@@ -31,9 +31,15 @@ const (
 	KindWorkspace = "workspace" // freezes and other facts of the whole workspace
 )
 
-// AttributeFrozen, set on the workspace subject, freezes the workspace: a
-// Change with Freezable is refused while it is there.
-const AttributeFrozen = "frozen"
+// Attributes of the workspace subject that engines look at.
+const (
+	// AttributeFrozen freezes the workspace: a Change with Freezable is refused
+	// while it is there.
+	AttributeFrozen = "frozen"
+	// AttributeFreezes is how many freezes the workspace has seen, as a decimal
+	// number; absent: none. A Change with Freezable states it.
+	AttributeFreezes = "freezes"
+)
 
 var (
 	// ErrNotFound is returned by reads for what the ledger does not hold.
@@ -147,6 +153,7 @@ type Change struct {
 	Workspace   string       // of the freeze check and of Revoke
 	NotAfter    time.Time    // zero: no limit; at commit now >= NotAfter is a conflict
 	Freezable   bool         // issues, claims or dispatches: refused while the workspace is frozen
+	FreezeEpoch int64        // of a Freezable Change: the freezes that the workspace has seen; another number is a conflict
 }
 
 // Outcome says what became of a Change.
@@ -191,6 +198,7 @@ const (
 	OnCredential Which = "credential" // the hash exists
 	OnExpiry     Which = "expired"    // NotAfter has come
 	OnFreeze     Which = "frozen"     // the workspace is frozen
+	OnEpoch      Which = "epoch"      // the workspace has seen another number of freezes
 )
 
 // Result is the answer of Commit. Cause explains NotStored and Unknown for

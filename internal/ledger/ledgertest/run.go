@@ -24,6 +24,7 @@ var tests = []test{
 	{"NotAfterInQueue", testNotAfterInQueue},
 	{"Freeze", testFreeze},
 	{"FreezeRace", testFreezeRace},
+	{"FreezeEpoch", testFreezeEpoch},
 	{"OneGroup", plain(testOneGroup)},
 	{"GroupsForm", testGroupsForm},
 	{"FullQueue", plain(testFullQueue)},

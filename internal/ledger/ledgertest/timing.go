@@ -127,6 +127,65 @@ func testFreeze(t *testing.T, b Backend) {
 	}, taking(withoutFreeze))
 }
 
+// What is Freezable states how many freezes the workspace has seen. A decision that
+// was made before another freeze came and went is refused, also in a group with one
+// that knows of it; what is not Freezable states nothing.
+func testFreezeEpoch(t *testing.T, b Backend) {
+	holds(t, b, Options{}, func(i *instance) error {
+		key := workspaceKey(ledger.DefaultWorkspace)
+		knowing := func(epoch int64) ledger.Change {
+			c := fresh()
+			c.Freezable, c.FreezeEpoch, c.Workspace = true, epoch, ledger.DefaultWorkspace
+			return c
+		}
+		seen := func(epoch int64, more ...ledger.Attribute) {
+			s, err := load(t.Context(), i, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := bare(s, `{}`)
+			w.Attributes = append(more, ledger.Attribute{Name: ledger.AttributeFreezes, Value: fmt.Sprint(epoch)})
+			i.must(i.Commit(t.Context(), ledger.Change{Writes: []ledger.Write{w}}))
+		}
+		refused := func(epoch int64, which ledger.Which) error {
+			before := i.rows()
+			if r := i.Commit(t.Context(), knowing(epoch)); r.Outcome != ledger.Conflict || r.Which != which {
+				return fmt.Errorf("knowing of %d freezes: %v, want a conflict on %s", epoch, r.Err(), which)
+			}
+			return i.unchanged(before)
+		}
+		if err := refused(1, ledger.OnEpoch); err != nil {
+			return fmt.Errorf("never frozen: %w", err)
+		}
+		i.must(i.Commit(t.Context(), knowing(0)))
+		for epoch := int64(9); epoch < 12; epoch++ { // numbers, not texts
+			seen(epoch, ledger.Attribute{Name: ledger.AttributeFrozen, Value: "1"})
+			for _, known := range []int64{epoch - 1, epoch} {
+				if err := refused(known, ledger.OnFreeze); err != nil {
+					return fmt.Errorf("frozen: %w", err)
+				}
+			}
+			seen(epoch)
+			for _, known := range []int64{0, epoch - 1, epoch + 1} {
+				if err := refused(known, ledger.OnEpoch); err != nil {
+					return fmt.Errorf("after freeze %d: %w", epoch, err)
+				}
+			}
+			i.must(i.Commit(t.Context(), knowing(epoch)))
+			i.must(i.Commit(t.Context(), fresh()))
+			release := i.hold()
+			answers := i.queue(knowing(epoch), knowing(epoch-1), knowing(epoch))
+			release()
+			for n, want := range []ledger.Outcome{ledger.Stored, ledger.Conflict, ledger.Stored} {
+				if r := <-answers[n]; r.Outcome != want {
+					return fmt.Errorf("change %d of a group: %v, want %v", n, r.Err(), want)
+				}
+			}
+		}
+		return nil
+	}, taking(withoutFreeze))
+}
+
 // 12 rounds: while 10 claimers commit as fast as they can, the workspace is
 // frozen. What is visible once the freeze was answered is all there will be: no
 // claim becomes visible afterwards, and every claim that starts afterwards is

@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	selectAttribute = `SELECT 1 FROM attributes WHERE workspace = ? AND kind = ? AND id = ? AND name = ?`
-	insertSubject   = `INSERT INTO subjects (workspace, kind, id, revision, sequence, head, state, attributes, due, updated)
+	// selectFreeze is -1 while the workspace is frozen, else how many freezes it has seen.
+	selectFreeze = `SELECT CASE name WHEN '` + ledger.AttributeFrozen + `' THEN -1 ELSE CAST(value AS INTEGER) END FROM attributes
+		WHERE workspace = ? AND kind = ? AND id = ? AND name IN ('` + ledger.AttributeFrozen + `', '` + ledger.AttributeFreezes + `') ORDER BY name DESC LIMIT 1`
+	insertSubject = `INSERT INTO subjects (workspace, kind, id, revision, sequence, head, state, attributes, due, updated)
 		VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	updateSubject = `UPDATE subjects SET revision = revision + 1, sequence = sequence + ?, head = ?, state = ?, attributes = ?,
 		due = ?, updated = coalesce(?, updated)
@@ -50,12 +52,14 @@ func (t *tx) apply(c *change, now time.Time) (ledger.Result, error) {
 		return conflict(ledger.OnExpiry, ledger.Key{})
 	}
 	if c.Freezable {
-		_, frozen, err := t.number(afterFreeze, selectAttribute, c.workspace, ledger.KindWorkspace, c.workspace, ledger.AttributeFrozen)
-		if err != nil {
+		epoch, _, err := t.number(afterFreeze, selectFreeze, c.workspace, ledger.KindWorkspace, c.workspace)
+		switch {
+		case err != nil:
 			return ledger.Result{}, err
-		}
-		if frozen {
+		case epoch < 0:
 			return conflict(ledger.OnFreeze, ledger.Key{})
+		case epoch != c.FreezeEpoch: // of a workspace that was never frozen it is 0
+			return conflict(ledger.OnEpoch, ledger.Key{})
 		}
 	}
 	for _, g := range c.Guards {

@@ -40,7 +40,7 @@ import (
 
 // ranks orders the guards: of several that fail, the lowest answers.
 var ranks = []ledger.Which{
-	ledger.OnFreeze, ledger.OnExpiry, ledger.OnSubject, ledger.OnGuard, ledger.OnRecord, ledger.OnPermit, ledger.OnCredential,
+	ledger.OnFreeze, ledger.OnEpoch, ledger.OnExpiry, ledger.OnSubject, ledger.OnGuard, ledger.OnRecord, ledger.OnPermit, ledger.OnCredential,
 }
 
 func rank(which ledger.Which) int { return slices.Index(ranks, which) }
@@ -332,18 +332,28 @@ func (s *statement) limits(group []*ledger.Change, offset time.Duration) {
 // freeze is right only under the lock that precedes the statement.
 func (s *statement) freeze(group []*ledger.Change) {
 	var change []int32
-	var workspace []string
+	var workspace, epoch []string
 	for g, c := range group {
 		if c.Freezable {
-			change, workspace = append(change, int32(g)), append(workspace, c.Scope())
+			change, workspace, epoch = append(change, int32(g)), append(workspace, c.Scope()), append(epoch, strconv.FormatInt(c.FreezeEpoch, 10))
 		}
 	}
 	if len(change) == 0 {
 		return
 	}
-	s.refuse(ledger.OnFreeze, "0", s.input("f", []string{"change int4", "workspace text"}, change, workspace)+`
-WHERE EXISTS (SELECT FROM attributes a WHERE a.workspace = f.workspace AND a.kind = '`+ledger.KindWorkspace+`'
-  AND a.id = f.workspace AND a.name = '`+ledger.AttributeFrozen+`')`)
+	s.guards = append(s.guards, `freezing AS MATERIALIZED (
+SELECT f.change, f.epoch = coalesce(n.value, '0') AS current, z.value IS NOT NULL AS frozen
+FROM `+s.input("f", []string{"change int4", "workspace text", "epoch text"}, change, workspace, epoch)+
+		ofWorkspace("n", ledger.AttributeFreezes)+ofWorkspace("z", ledger.AttributeFrozen)+`)`)
+	s.refuse(ledger.OnFreeze, "0", "freezing WHERE frozen")
+	s.refuse(ledger.OnEpoch, "0", "freezing WHERE NOT current")
+}
+
+// ofWorkspace joins an attribute of f's workspace.
+func ofWorkspace(alias, name string) string {
+	return `
+LEFT JOIN LATERAL (SELECT value FROM attributes WHERE workspace = f.workspace AND kind = '` + ledger.KindWorkspace + `'
+  AND id = f.workspace AND name = '` + name + `') ` + alias + ` ON true`
 }
 
 func (s *statement) records(group []*ledger.Change) {
