@@ -33,7 +33,7 @@ type Turn struct {
 // Propose takes a consumer's report: hard checks, guardian, and for an ALLOW the
 // one permit (H-132). A malformed report stores nothing.
 func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, error) {
-	report, err := propose.ParseReport(body)
+	report, err := propose.ParseReport(body, g.Doors.Checks...)
 	if err != nil {
 		return nil, err
 	}

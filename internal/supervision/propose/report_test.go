@@ -126,6 +126,41 @@ func TestParseReport(t *testing.T) {
 	}
 }
 
+// Behind its door check 1 lets through what it refuses, and reads what is there; a door
+// of another check opens nothing.
+func TestDoorOfCheckOne(t *testing.T) {
+	count := func(n int) func(map[string]any) {
+		return func(root map[string]any) { root["candidates"] = list(n, root["candidates"].([]any)[1]) }
+	}
+	for name, c := range map[string]struct {
+		damage     func(map[string]any)
+		candidates int
+	}{
+		"an unknown root member": {func(root map[string]any) { root["permit"] = "p" }, 2},
+		"a missing root member":  {func(root map[string]any) { delete(root, "uncertainties") }, 2},
+		"no candidate":           {count(0), 0},
+		"13 candidates":          {count(13), 13},
+		"an amount as a number": {func(root map[string]any) {
+			o, _ := at(root, "candidates/0/action/args")
+			o["args"] = map[string]any{"amountCents": 5}
+		}, 2},
+		"a candidate of no shape": {func(root map[string]any) { root["candidates"].([]any)[1] = 7 }, 2},
+	} {
+		root := sample()
+		c.damage(root)
+		raw := encode(t, root)
+		if r, err := ParseReport(raw); r != nil || err == nil {
+			t.Errorf("%s is taken", name)
+		}
+		if r, err := ParseReport(raw, 2, 11); r != nil || err == nil {
+			t.Errorf("%s is taken behind other doors", name)
+		}
+		if r, err := ParseReport(raw, 1); err != nil || len(r.Candidates) != c.candidates || r.GoalRestatement != "Buy one keyboard." {
+			t.Errorf("%s behind the door: %+v, %v", name, r, err)
+		}
+	}
+}
+
 // members are the members of a report that are required, by path (H-050, H-057
 // to H-062).
 var members = []string{
