@@ -2,10 +2,10 @@
 
 suite = bin/testsuite
 
-.PHONY: help test check fuzz cover mutate bench suite
+.PHONY: help test check fuzz cover mutate requirements bench suite
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
 test: suite ## every test with -race on SQLite and PostgreSQL, coverage of the core
 	$(suite) test
@@ -21,6 +21,9 @@ cover: suite ## statement coverage of the core by its own tests
 
 mutate: suite ## change the deciding code; a test must notice every change
 	$(suite) mutate
+
+requirements: suite ## what the protocols demand: shown by which test that passed, or open and why
+	$(suite) requirements
 
 bench: ## the ratios of docs/performance.md, about five minutes on a quiet machine
 	cd bench && go build -o ../bin/bench . && ../bin/bench

@@ -1,17 +1,23 @@
 // Command testsuite runs the project's own gates. The Makefile and .ci/run call
 // it; it needs no shell.
 //
-//	testsuite test     every test under the race detector, against both engines
-//	testsuite check    format, vet, staticcheck, layers, contract, tampering, fuzz
-//	testsuite fuzz     every fuzz target for its number of executions
-//	testsuite cover    statement coverage of the core by its own tests
-//	testsuite mutate   changes the deciding code and expects a test to fail
+//	testsuite test           every test under the race detector, against both engines
+//	testsuite check          format, vet, staticcheck, layers, contract, tampering, fuzz
+//	testsuite fuzz           every fuzz target for its number of executions
+//	testsuite cover          statement coverage of the core by its own tests
+//	testsuite mutate         changes the deciding code and expects a test to fail
+//	testsuite requirements   what of the protocols is shown by tests that passed
 //
 // A gate fails when it matched nothing: no test ran, a fuzz target is gone or
 // executed nothing, a package that must be covered is missing, no mutant was
 // made. test also fails when a test was skipped without a reason, when the two
 // engines did not run the same ledger tests, or when a crash test did not print
 // that it has killed a process at every fail point.
+//
+// test and requirements fail when docs/requirements.txt declares something complete
+// that no test shows: a comment of the test names it and the test passed in this run. test keeps
+// what became of every test in bin/test-results.json; requirements reads that if it is of exactly
+// this tree, and runs test otherwise.
 //
 // test needs PostgreSQL. It uses the server at COUNTERSIGN_TEST_POSTGRES, or
 // starts a private one and stops it at its end, also after SIGINT and SIGTERM.
@@ -41,11 +47,12 @@ import (
 var errNotReady = errors.New("not ready")
 
 var commands = map[string]func(context.Context, io.Writer) error{
-	"test":   test,
-	"check":  check,
-	"fuzz":   fuzz,
-	"cover":  cover,
-	"mutate": mutants,
+	"test":         test,
+	"check":        check,
+	"fuzz":         fuzz,
+	"cover":        cover,
+	"mutate":       mutants,
+	"requirements": requirements,
 }
 
 func main() {
@@ -57,7 +64,7 @@ func main() {
 
 func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	if len(args) != 1 || commands[args[0]] == nil {
-		fmt.Fprintln(stderr, "usage: testsuite test|check|fuzz|cover|mutate")
+		fmt.Fprintln(stderr, "usage: testsuite test|check|fuzz|cover|mutate|requirements")
 		return 2
 	}
 	if _, err := os.Stat("layers_test.go"); err != nil {

@@ -28,6 +28,14 @@ func test(ctx context.Context, out io.Writer) (err error) {
 	if err := needCompiler(ctx); err != nil {
 		return err
 	}
+	claims, err := readClaims(".", "countersign")
+	if err != nil {
+		return err
+	}
+	tree, err := hashTree(".")
+	if err != nil {
+		return err
+	}
 	folder, err := os.MkdirTemp("", "countersign-suite-")
 	if err != nil {
 		return err
@@ -62,12 +70,21 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		if ctx.Err() != nil {
 			return run
 		}
+		if err := r.outcomes().keep(resultsFile, ".", tree); errors.Is(err, errNotKept) {
+			fmt.Fprintln(out, err)
+		} else if err != nil {
+			return errors.Join(run, err)
+		}
 		return errors.Join(run, findings(r.gate(ledgers, targets, pointLists)))
 	})
 	if tests != nil {
 		return tests // a profile of half a run says nothing
 	}
-	return p.run("coverage", func() error { return coverageGate(out, profile) })
+	shown := p.run("requirements", func() error {
+		claims.totals(out, r.outcomes())
+		return claims.gate(r.outcomes())
+	})
+	return errors.Join(shown, p.run("coverage", func() error { return coverageGate(out, profile) }))
 }
 
 // goTest runs go test -json with more variables in its environment and reports
