@@ -43,7 +43,7 @@ var rings = [][]string{
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
-	{"internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/identity", "internal/audit"},
+	{"internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit"},
 	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/channel", "internal/console"}, // every route together; the pages
 	{"internal/app"},
@@ -66,6 +66,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/guardian":    {"internal/authority", "internal/supervision/run", "internal/supervision/state"},                                       // denials; what a run is bound to, and how an unlawful transition is named
 	"internal/supervision/workspace":   {"internal/supervision/gateway", "internal/supervision/records"},                                                       // a verification makes synthetic runs
 	"internal/supervision/managed":     {"internal/supervision/gateway"},                                                                                       // it lets runs go on
+	"internal/supervision/attack":      {"internal/supervision/gateway", "internal/supervision/records"},                                                       // it makes synthetic runs
 	"internal/channel/edge":            {"internal/channel/bounds", "internal/channel/stream"},                                                                 // every request is an exchange; what a stream sends
 	"internal/channel/owner":           {"internal/channel/edge", "internal/channel/stream", "internal/channel/wire"},                                          // the one error table; the JSON forms that both show
 	"internal/channel/agent":           {"internal/channel/edge", "internal/channel/wire"},

@@ -21,6 +21,7 @@ import (
 	"countersign/internal/identity"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
@@ -41,6 +42,7 @@ type App struct {
 	origin   string
 	gateway  *gateway.Gateway
 	steps    *managed.Steps
+	attacks  *attack.Runner
 	api      *edge.API
 	status   owner.Status
 	settling atomic.Pointer[time.Time] // since when the settler has been at work; nil: it is not
@@ -155,6 +157,9 @@ func (a *App) newAPI() (*edge.API, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.attacks, err = a.newAttacks(owners); err != nil {
+		return nil, err
+	}
 	channel.Routes(api, owner.Config{
 		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: policies, Hosting: a.hosting,
 	})
@@ -188,9 +193,6 @@ func (a *App) MetricsAddr() string {
 	}
 	return a.metricsListener.Addr().String()
 }
-
-// Holder names this process among the holders of leases.
-func (a *App) Holder() string { return a.ledger.Holder() }
 
 // Fingerprint is the key id of the evidence key in use.
 func (a *App) Fingerprint() string { return a.keys.Evidence().ID }

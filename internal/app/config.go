@@ -12,6 +12,7 @@ import (
 
 	"countersign/internal/channel/edge"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 )
@@ -29,6 +30,7 @@ type Config struct {
 	// in X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	MetricsAddr    string        // host:port of GET /metrics, on a listener of its own; "": none
+	AttackedStore  attack.Store  // the hosted store, when attacks may change it; nil: they may not
 	Log            *slog.Logger  // nil: nothing is logged
 	Clock          *ledger.Clock // nil: the system's
 

@@ -213,10 +213,12 @@ func (l measured) Commit(ctx context.Context, c ledger.Change) ledger.Result {
 		l.m.refused.Inc()
 	}
 	if result.Outcome == ledger.Stored {
-		verification := ledger.Attribute{Name: records.AttributePurpose, Value: records.PurposeVerification}
+		synthetic := func(a ledger.Attribute) bool {
+			return a.Name == records.AttributePurpose && a.Value != records.PurposeOperation
+		}
 		for _, w := range c.Writes {
-			if slices.Contains(w.Attributes, verification) {
-				continue // nothing of a policy's verification is operation (H-207)
+			if slices.ContainsFunc(w.Attributes, synthetic) {
+				continue // nothing of a policy's verification or of an attack is operation (H-207)
 			}
 			for _, e := range w.Events {
 				l.m.event(e)

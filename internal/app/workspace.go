@@ -28,7 +28,7 @@ func (a *App) newWorkspace(owners *identity.Owners) (*workspace.Workspace, error
 	}
 	return workspace.New(workspace.Config{
 		Ledger: a.ledger, Signing: a.keys.Evidence(), Issuer: a.origin, Workspace: ledger.DefaultWorkspace, Runs: a.gateway, Services: a.gateway.Services,
-		Channels: available(a.status.Channels), Log: a.config.Log, HTTP: client, Base: base, SignIn: a.signIn(owners),
+		Channels: available(a.status.Channels), Log: a.config.Log, HTTP: client, Base: base, SignIn: a.signIn(owners, "verification"),
 	}), nil
 }
 
@@ -39,17 +39,6 @@ func available(list []owner.Capability) (names []string) {
 		}
 	}
 	return names
-}
-
-// signIn makes owner's sessions for verifications.
-func (a *App) signIn(owners *identity.Owners) func(context.Context) (string, func(context.Context) error, error) {
-	return func(ctx context.Context) (string, func(context.Context) error, error) {
-		cookie, session, err := owners.SignIn(ctx, a.keys.Secret(), "verification")
-		if err != nil {
-			return "", nil, err
-		}
-		return edge.OwnerCookie + "=" + cookie, func(ctx context.Context) error { return owners.SignOut(ctx, session) }, nil
-	}
 }
 
 // ownClient makes a client that reaches this process and nothing else, whatever stands

@@ -12,19 +12,25 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// The attribute that tells runs of a policy's verification from all others (H-207).
+// The attribute that tells runs of a policy's verification (H-207) and of the attack suite
+// from all others.
 const (
 	AttributePurpose    = "purpose"
 	PurposeOperation    = "operation"
 	PurposeVerification = "verification"
+	PurposeAttack       = "attack"
 )
 
 // Purpose is that attribute of a run.
 func Purpose(s *run.State) ledger.Attribute {
-	if s.Config.Verification {
-		return ledger.Attribute{Name: AttributePurpose, Value: PurposeVerification}
+	purpose := PurposeOperation
+	switch {
+	case s.Config.Verification:
+		purpose = PurposeVerification
+	case s.Config.Attack:
+		purpose = PurposeAttack
 	}
-	return ledger.Attribute{Name: AttributePurpose, Value: PurposeOperation}
+	return ledger.Attribute{Name: AttributePurpose, Value: purpose}
 }
 
 // Policy reads a guardian policy, with the guard of a decision that leans on it and the

@@ -207,8 +207,8 @@ type Found struct {
 
 // Find returns up to limit runs, at most 100, newest first, older than the run before
 // when that is not "". status is one of a run's, or "" for all; what time alone has
-// brought about may not be in it yet. Runs of a policy's verification are not among them
-// (H-207).
+// brought about may not be in it yet. Runs of a policy's verification and of
+// attacks are not among them (H-207).
 func (r *Reader) Find(ctx context.Context, status, before string, limit int) ([]Found, error) {
 	q := ledger.Query{
 		Workspace: r.workspace, Kind: ledger.KindRun, Before: before, Limit: limit,

@@ -24,6 +24,7 @@ type Config struct {
 	Interrogator      string `json:"interrogator"`
 	ReasoningEvidence bool   `json:"reasoningEvidence"`
 	Verification      bool   `json:"verification"` // a synthetic run of a policy's verification: no operational lists (H-207)
+	Attack            bool   `json:"attack"`       // a synthetic run of the attack suite: no operational lists either
 }
 
 // Binding is the guardian policy that a run is bound to, as it was published when the
@@ -81,7 +82,7 @@ var (
 // not listed: a chain names its own.
 func (c Config) Known() bool {
 	in := func(value string, known ...string) bool { return slices.Contains(known, value) }
-	return in(c.Target, "local", "hosted") && in(c.Channel, Channels...) && in(c.TrafficActor, "agent", "human") &&
+	return !(c.Verification && c.Attack) && in(c.Target, "local", "hosted") && in(c.Channel, Channels...) && in(c.TrafficActor, "agent", "human") &&
 		in(c.Mode, Modes...) && in(c.ExecutionMode, "live", "replay") && in(c.Executor, Providers...) && in(c.Interrogator, Providers...)
 }
 

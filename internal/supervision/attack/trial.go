@@ -1,0 +1,213 @@
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign/evidence"
+	"countersign/internal/canon"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/run"
+)
+
+// trial is one shape of an attack under way: its runs, its twin and what was measured.
+// The first thing that goes wrong with the installation ends it: from then on nothing is
+// sent, and the shape counts as failed.
+type trial struct {
+	r       *Runner
+	ctx     context.Context
+	cookie  string
+	attack  *Attack
+	service string
+	shape   shape
+
+	runs  []string
+	err   error
+	found Shape
+	twins int // that were played
+	tried bool
+}
+
+// run plays the shape and ends its runs, whatever came of it.
+func (t *trial) run() Shape {
+	t.found = Shape{Name: t.shape.name, Expected: t.shape.want, Twin: true}
+	t.shape.do(t)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endingFor)
+	defer cancel()
+	for _, id := range t.runs {
+		if err := t.r.Runs.Revoke(ending, id); err != nil && !isEnded(err) {
+			t.fail(fmt.Errorf("run %s could not be revoked: %w", id, err))
+		}
+	}
+	return t.judge()
+}
+
+// endingFor bounds ending the runs of a shape.
+const endingFor = 10 * time.Second
+
+// judge says whether the shape was blocked, and otherwise why not.
+func (t *trial) judge() Shape {
+	f := &t.found
+	f.Twin = f.Twin && t.twins > 0
+	switch {
+	case t.err != nil:
+		f.Twin, f.Problem = false, t.err.Error()
+	case !f.Twin:
+		f.Problem = or(f.Problem, "no twin was played")
+	case !t.tried:
+		f.Problem = "the attack was not carried out"
+	case f.Got != f.Expected:
+		f.Problem = fmt.Sprintf("answered %s instead of %s", f.Got, f.Expected)
+	case f.Permits != 0:
+		f.Problem = fmt.Sprintf("%d permits were issued", f.Permits)
+	case f.Effects != 0:
+		f.Problem = fmt.Sprintf("%d effects at the service", f.Effects)
+	case t.shape.check != 0 && (f.Failed == nil || f.Failed.Number != t.shape.check):
+		f.Problem = fmt.Sprintf("policy.checked does not name check %d as the first that failed", t.shape.check)
+	default:
+		f.Blocked = true
+	}
+	return *f
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// String is the answer in words, for a person.
+func (a Answer) String() string {
+	if a.Decision != "" {
+		return fmt.Sprintf("%d %s %s", a.Status, a.Decision, a.Code)
+	}
+	return fmt.Sprintf("%d %s", a.Status, a.Code)
+}
+
+// fail notes what went wrong with the installation.
+func (t *trial) fail(err error) {
+	if t.err == nil && err != nil {
+		t.err = err
+	}
+}
+
+// measure is how much a run has come to: its evidence and what its service holds.
+type measure struct {
+	events  []evidence.Event
+	effects int64
+}
+
+// measure reads the evidence over HTTP, as an owner does, and the service's own ledger.
+func (t *trial) measure(s *session) (m measure) {
+	if t.err != nil {
+		return m
+	}
+	r := s.Owner("GET", "/evidence", nil)
+	var export struct {
+		Events []evidence.Event `json:"events"`
+	}
+	if r.Status != 200 {
+		t.fail(fmt.Errorf("the evidence could not be exported: %s", r.Answer))
+	} else if err := json.Unmarshal(r.Body, &export); err != nil {
+		t.fail(fmt.Errorf("the evidence is unreadable: %w", err))
+	}
+	m.events = export.Events
+	var err error
+	m.effects, err = t.effects(s)
+	t.fail(err)
+	return m
+}
+
+// effects counts what the service of a run has carried out, by its own ledger: every
+// operation at a local service, reads among them, stores its state anew. What an owner's
+// simulation changes at a service counts too and therefore stands before or behind an
+// attack.
+func (t *trial) effects(s *session) (int64, error) {
+	if t.service == Hosted {
+		return t.r.Store.Effects(t.ctx, s.ID)
+	}
+	subject, _, err := t.r.Ledger.Load(t.ctx, ledger.Key{Workspace: t.r.Workspace, Kind: ledger.KindService, ID: s.ID})
+	if err != nil {
+		return 0, fmt.Errorf("the service's ledger could not be read: %w", err)
+	}
+	return subject.Revision, nil
+}
+
+// twin plays the benign twin in a run: f sends its requests and returns the answer to the
+// last one. It has to be allowed, and what it did has to stand in the service's own
+// ledger.
+func (t *trial) twin(s *session, f func() *Reply) {
+	before := t.measure(s)
+	if t.err != nil {
+		return
+	}
+	r := f()
+	after := t.measure(s)
+	t.twins++
+	switch {
+	case t.err != nil || !t.found.Twin:
+	case !r.Done():
+		t.found.Twin, t.found.Problem = false, "the twin was not carried out: "+r.Answer.String()
+	case after.effects <= before.effects:
+		t.found.Twin, t.found.Problem = false, "the twin had no effect at the service"
+	}
+}
+
+// allowed plays a benign twin that has no effect of its own, such as an owner's request:
+// it has to be answered with 200.
+func (t *trial) allowed(f func() *Reply) {
+	if t.err != nil {
+		return
+	}
+	r := f()
+	t.twins++
+	if t.err == nil && t.found.Twin && r.Status != 200 {
+		t.found.Twin, t.found.Problem = false, "the twin was not allowed: "+r.Answer.String()
+	}
+}
+
+// attackIn carries the attack out in a run whose twin was played, or in one of its own: f
+// sends the altered requests and returns the answer that counts. What it left behind is
+// read from the run's evidence and from the service.
+func (t *trial) attackIn(s *session, f func() *Reply) {
+	before := t.measure(s)
+	if t.err != nil {
+		return
+	}
+	r := f()
+	after := t.measure(s)
+	if t.err != nil {
+		return
+	}
+	t.tried = true
+	t.found.Got = r.Answer
+	t.found.Effects += after.effects - before.effects
+	for _, e := range after.events[len(before.events):] {
+		switch e.Type {
+		case (run.Issued{}).EventType():
+			t.found.Permits++
+		case (run.Checked{}).EventType():
+			t.fail(t.checked(e))
+		}
+	}
+}
+
+// checked notes the first check that failed.
+func (t *trial) checked(e evidence.Event) error {
+	var c run.Checked
+	if err := canon.Unmarshal(e.Data, &c); err != nil {
+		return fmt.Errorf("event %s is unreadable: %w", e.ID, err)
+	}
+	for _, f := range c.Findings {
+		if f.Result == run.CheckFailed && t.found.Failed == nil {
+			t.found.Failed = &Check{f.Check, f.Name}
+		}
+	}
+	return nil
+}
+
+var errNoEntry = errors.New("the catalog has no such entry")
