@@ -395,3 +395,31 @@ func TestHolds(t *testing.T) {
 		}
 	}
 }
+
+// H-020: what people write about a product is on its page and nowhere in the trusted
+// state; every product of the fixture has a page.
+func TestLocalPageIsNotState(t *testing.T) {
+	state := adapter.NewLocal()
+	for _, p := range fixture().Products {
+		effect, err := adapter.Execute(state, service.Promise{Operation: opProduct, Args: canon.MustMarshal(productArgs{p.ID})}, func() string { return "id" })
+		if err != nil || effect.View == nil {
+			t.Fatalf("%s: %+v, %v", p.ID, effect, err)
+		}
+		var page struct {
+			Product
+			Description string   `json:"description"`
+			Reviews     []string `json:"reviews"`
+		}
+		must(t, canon.Unmarshal([]byte(*effect.View), &page))
+		if page.Product != p || page.Description == "" || page.Reviews == nil || string(effect.State) != string(state) {
+			t.Errorf("%s: %+v", p.ID, page)
+		}
+		seen, err := adapter.SeeLocal(effect.State, effect.View)
+		must(t, err)
+		for _, review := range append(page.Reviews, page.Description) {
+			if strings.Contains(string(seen.State), review) {
+				t.Errorf("the state says %q", review)
+			}
+		}
+	}
+}
