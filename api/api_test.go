@@ -10,6 +10,7 @@ import (
 	"countersign/api"
 	"countersign/internal/channel/edge"
 	"countersign/internal/supervision/chain"
+	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/guardian"
 )
 
@@ -50,7 +51,7 @@ func TestEventsInStep(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	slices.Sort(documented)
-	if want := slices.Sorted(slices.Values(slices.Concat(chain.EventTypes(), guardian.EventTypes()))); !slices.Equal(documented, want) || len(want) == 0 {
+	if want := slices.Sorted(slices.Values(slices.Concat(chain.EventTypes(), guardian.EventTypes(), freeze.EventTypes()))); !slices.Equal(documented, want) || len(want) == 0 {
 		t.Errorf("events.md documents\n\t%v\nthe machine writes\n\t%v", documented, want)
 	}
 }

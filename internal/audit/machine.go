@@ -5,6 +5,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/supervision/chain"
+	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/guardian"
 	"countersign/internal/supervision/run"
 )
@@ -43,6 +44,10 @@ func (m *machine) choose(e evidence.Event) {
 		m.says = func() string {
 			return fmt.Sprintf("the inventory lists %d services and %d policies", len(r.State().Services), len(r.State().Guardians))
 		}
+	case freeze.Kind:
+		r := freeze.NewReplay()
+		m.replay, m.status = r, func() string { return freezeStatus(r.State()) }
+		m.says = func() string { return freezeSays(r.State()) }
 	default:
 		r := &chain.Replay{}
 		m.replay, m.status = r, func() string { return r.State().Status }
@@ -64,6 +69,21 @@ func policySays(s *guardian.State) string {
 		return fmt.Sprintf("revision %d, never published", s.Revision)
 	}
 	return fmt.Sprintf("revision %d, version %d published at %s", s.Revision, s.Published.Version, s.Published.PublishedAt)
+}
+
+// freezeStatus says how the workspace is.
+func freezeStatus(s *freeze.State) string {
+	if s.Frozen != nil {
+		return "frozen"
+	}
+	return "open"
+}
+
+func freezeSays(s *freeze.State) string {
+	if s.Frozen != nil {
+		return fmt.Sprintf("the workspace is frozen since %s, freeze %d", s.Frozen.Since, s.Epoch)
+	}
+	return fmt.Sprintf("the workspace is not frozen; it has seen %d freezes", s.Epoch)
 }
 
 // lawfulness is what the replay found.

@@ -30,6 +30,7 @@ var covered = []string{
 	"countersign/internal/supervision/chain",
 	"countersign/internal/supervision/decide",
 	"countersign/internal/supervision/guardian",
+	"countersign/internal/supervision/freeze",
 }
 
 const floor = 95.0

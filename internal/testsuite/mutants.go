@@ -26,6 +26,7 @@ var mutated = []struct {
 	{"internal/supervision/chain", []string{"internal/supervision/run", "internal/audit"}},
 	{"internal/supervision/decide", []string{"internal/supervision/run"}},
 	{"internal/supervision/guardian", []string{"internal/supervision/guardian"}},
+	{"internal/supervision/freeze", []string{"internal/supervision/freeze"}},
 }
 
 const explainedFile = "internal/testsuite/mutants.txt"

@@ -1,0 +1,280 @@
+package freeze_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+	"countersign/internal/supervision/freeze"
+	"countersign/internal/supervision/run"
+)
+
+const dawn evidence.Time = 1_700_000_000_000
+
+var subject = evidence.Subject{Workspace: "default", Issuer: "http://localhost:8420"}
+
+// chain is a workspace with the events that were stored for it.
+type chain struct {
+	t      *testing.T
+	state  freeze.State
+	events []evidence.Event
+	texts  []evidence.Text
+	key    evidence.SigningKey
+}
+
+func begin(t *testing.T) *chain {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &chain{t: t, key: evidence.NewSigningKey(private)}
+}
+
+// decide makes one decision from the stored bytes of the state, and stores what came of it.
+func (c *chain) decide(at time.Duration, f func(*freeze.Deciding) *authority.Denial) string {
+	c.t.Helper()
+	s := c.state
+	d := freeze.Begin(&s, subject, dawn.Add(at), [32]byte(bytes.Repeat([]byte{byte(len(c.events) + 1)}, 32)))
+	if denial := f(d); denial != nil {
+		return denial.Reason
+	}
+	out, err := d.Done()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if len(out.Drafts) > 0 {
+		c.seal(d.Now(), out.Drafts)
+		c.texts = append(c.texts, out.Texts...)
+		stored, err := freeze.DecodeState(canon.MustMarshal(&s))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.state = *stored
+	}
+	return ""
+}
+
+func (c *chain) seal(at evidence.Time, drafts []evidence.Draft) {
+	c.t.Helper()
+	head := evidence.Link{Hash: evidence.Genesis}
+	if n := len(c.events); n > 0 {
+		head = evidence.Link{Sequence: c.events[n-1].Sequence, Hash: c.events[n-1].Hash}
+	}
+	sealed, err := evidence.Seal(c.key, subject.Workspace, head, at.Time(), drafts)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.events = append(c.events, sealed...)
+}
+
+func (c *chain) freeze(at time.Duration, reason string) string {
+	return c.decide(at, func(d *freeze.Deciding) *authority.Denial { return d.Freeze(reason) })
+}
+
+func (c *chain) unfreeze(at time.Duration, reason string, epoch int64) string {
+	return c.decide(at, func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze(reason, epoch) })
+}
+
+func (c *chain) types() (list []string) {
+	for _, e := range c.events {
+		list = append(list, e.Type)
+	}
+	return list
+}
+
+func replayed(events []evidence.Event) *freeze.Replay {
+	r := freeze.NewReplay()
+	for _, e := range events {
+		r.Apply(e)
+	}
+	return r
+}
+
+func rules(list []run.Unlawful) (names []string) {
+	for _, u := range list {
+		names = append(names, u.Rule)
+	}
+	return names
+}
+
+// L-8: a freeze has a reason, counts, and is lifted by another event; asking for what is
+// there changes nothing. The chain replays to the state that was stored.
+func TestFreezeAndUnfreeze(t *testing.T) {
+	c := begin(t)
+	if got := c.unfreeze(0, "nothing is frozen", 0); got != "" || len(c.events) != 0 {
+		t.Errorf("unfreezing a workspace that was never frozen: %q, %v", got, c.types())
+	}
+	for _, step := range []struct {
+		name   string
+		do     func() string
+		epoch  int64
+		frozen bool
+		events string
+	}{
+		{"freeze", func() string { return c.freeze(time.Second, "an agent went astray") }, 1, true, "workspace.opened workspace.frozen"},
+		{"freeze again", func() string { return c.freeze(2*time.Second, "another reason") }, 1, true, "workspace.opened workspace.frozen"},
+		{"unfreeze", func() string { return c.unfreeze(3*time.Second, "found it", 1) }, 1, false, "workspace.opened workspace.frozen workspace.unfrozen"},
+		{"unfreeze again", func() string { return c.unfreeze(4*time.Second, "once more", 1) }, 1, false, "workspace.opened workspace.frozen workspace.unfrozen"},
+		{"freeze once more", func() string { return c.freeze(5*time.Second, "again") }, 2, true, "workspace.opened workspace.frozen workspace.unfrozen workspace.frozen"},
+	} {
+		if got := step.do(); got != "" {
+			t.Fatalf("%s: %s", step.name, got)
+		}
+		if s := c.state; s.Epoch != step.epoch || (s.Frozen != nil) != step.frozen || strings.Join(c.types(), " ") != step.events {
+			t.Errorf("%s: %+v, %v", step.name, s, c.types())
+		}
+	}
+	if since := c.state.Frozen.Since; since != dawn.Add(5*time.Second) || c.texts[0].Text != "an agent went astray" || len(c.texts) != 3 {
+		t.Errorf("since %v, texts %v", since, c.texts)
+	}
+	for _, e := range c.events {
+		if strings.Contains(string(e.Data), "astray") {
+			t.Errorf("the reason stands in the event: %s", e.Data)
+		}
+	}
+	r := replayed(c.events)
+	if got := string(canon.MustMarshal(r.State())); !r.Known() || len(r.Unlawful()) != 0 || got != string(canon.MustMarshal(&c.state)) {
+		t.Errorf("replayed: %s, %v; stored: %s", got, r.Unlawful(), canon.MustMarshal(&c.state))
+	}
+	if s, err := c.events[0].Subject(); err != nil || s.Kind != "workspace" || s.ID != "default" || s.Machine != 1 || s.Format != evidence.Format {
+		t.Errorf("the chain's subject is %+v, %v", s, err)
+	}
+}
+
+// Who lifts a freeze may say which one he means: another one that came meanwhile stays.
+func TestUnfreezeNamesItsFreeze(t *testing.T) {
+	c := begin(t)
+	c.freeze(0, "one")
+	c.unfreeze(0, "done", 1)
+	c.freeze(0, "two")
+	if got := c.unfreeze(0, "a late click", 1); got != authority.RevisionConflict || c.state.Frozen == nil {
+		t.Errorf("lifting freeze 1 under freeze 2: %q, frozen %v", got, c.state.Frozen)
+	}
+	if got := c.unfreeze(0, "whichever", 0); got != "" || c.state.Frozen != nil {
+		t.Errorf("control: lifting the standing one: %q, frozen %v", got, c.state.Frozen)
+	}
+}
+
+func TestReason(t *testing.T) {
+	for reason, want := range map[string]string{
+		"": authority.InvalidRequest, " \n\t": authority.InvalidRequest, "\u200b\u00a0": authority.InvalidRequest, "\xff": authority.InvalidRequest,
+		strings.Repeat("ü", freeze.MaxReason+1): authority.InvalidRequest, strings.Repeat("ü", freeze.MaxReason): "", "x": "", "多": "",
+	} {
+		c := begin(t)
+		if got := c.freeze(0, reason); got != want || (len(c.events) > 0) != (want == "") {
+			t.Errorf("freezing because %.20q: %q, want %q", reason, got, want)
+		}
+		c.freeze(0, "well")
+		if got := c.unfreeze(0, reason, 0); got != want || (c.state.Frozen == nil) != (want == "") {
+			t.Errorf("unfreezing because %.20q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// A decision is never before the newest event.
+func TestClockBehind(t *testing.T) {
+	c := begin(t)
+	c.freeze(time.Hour, "one")
+	c.unfreeze(0, "the clock is behind", 0)
+	if r := replayed(c.events); len(r.Unlawful()) != 0 || c.events[2].Timestamp != c.events[1].Timestamp {
+		t.Errorf("unlawful %v, at %s after %s", r.Unlawful(), c.events[2].Timestamp, c.events[1].Timestamp)
+	}
+}
+
+// Every rule names the chain that breaks it, though every event of it is hashed and signed.
+func TestUnlawful(t *testing.T) {
+	opened := freeze.Opened{Subject: evidence.Subject{Format: evidence.Format, Kind: freeze.Kind, ID: "default", Workspace: "default", Issuer: "http://localhost:8420", Machine: freeze.Machine}}
+	elsewhere := opened
+	elsewhere.Subject.Workspace = "other"
+	reason := evidence.Commitment{Text: strings.Repeat("a", 64), Length: 3}
+	frozen := func(epoch int64, r evidence.Commitment) freeze.Frozen { return freeze.Frozen{Epoch: epoch, Reason: r} }
+	lifted := func(epoch int64, r evidence.Commitment) freeze.Unfrozen {
+		return freeze.Unfrozen{Epoch: epoch, Reason: r}
+	}
+	draft := func(e freeze.Event) evidence.Draft { return evidence.Draft{Type: e.EventType(), Data: e} }
+	var broken []string
+	for _, x := range []struct {
+		rule   string
+		drafts []evidence.Draft
+		times  []time.Duration
+	}{
+		{"", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(1, reason)), draft(frozen(2, reason))}, nil},
+		{"frozen-twice", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(frozen(2, reason))}, nil},
+		{"epoch", []evidence.Draft{draft(opened), draft(frozen(2, reason))}, nil},
+		{"epoch", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(2, reason))}, nil},
+		{"unfrozen-open", []evidence.Draft{draft(opened), draft(lifted(0, reason))}, nil},
+		{"reason", []evidence.Draft{draft(opened), draft(frozen(1, evidence.Commitment{Text: reason.Text}))}, nil},
+		{"reason", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(1, evidence.Commitment{Text: reason.Text, Length: 2001}))}, nil},
+		{"first-event", []evidence.Draft{draft(opened), draft(opened)}, nil},
+		{"subject", []evidence.Draft{draft(elsewhere)}, nil},
+		{"time-order", []evidence.Draft{draft(opened), draft(frozen(1, reason))}, []time.Duration{time.Second, 0}},
+		{"event-type", []evidence.Draft{draft(opened), {Type: "workspace.thawed", Data: frozen(1, reason)}}, nil},
+		{"event-data", []evidence.Draft{draft(opened), {Type: "workspace.frozen", Data: map[string]any{"epoch": 1}}}, nil},
+		{"event-data", []evidence.Draft{draft(opened), {Type: "workspace.frozen", Data: map[string]any{"epoch": 1, "reason": reason, "by": "me"}}}, nil},
+	} {
+		c := begin(t)
+		for i, d := range x.drafts {
+			d.ID = string(rune('a' + i))
+			at := dawn
+			if x.times != nil {
+				at = dawn.Add(x.times[i])
+			}
+			c.seal(at, []evidence.Draft{d})
+		}
+		r := replayed(c.events)
+		switch got := rules(r.Unlawful()); {
+		case x.rule == "" && len(got) != 0:
+			t.Errorf("control: a lawful chain breaks %v", got)
+		case x.rule != "" && (len(got) == 0 || got[0] != x.rule):
+			t.Errorf("%v breaks %v, want %s first", c.types(), got, x.rule)
+		}
+		broken = append(broken, x.rule)
+	}
+	for _, rule := range []string{"frozen-twice", "epoch", "unfrozen-open", "reason", "first-event", "subject", "time-order", "event-type", "event-data"} {
+		if !slices.Contains(broken, rule) {
+			t.Errorf("no chain breaks %s", rule)
+		}
+	}
+}
+
+// A chain of another kind or machine, or one without its beginning, is not proved.
+func TestForeign(t *testing.T) {
+	c := begin(t)
+	c.freeze(0, "one")
+	if !replayed(c.events).Known() {
+		t.Error("control: its own chain is unknown")
+	}
+	if replayed(c.events[1:]).Known() || replayed(nil).Known() {
+		t.Error("a chain without its beginning is known")
+	}
+	for member, value := range map[string]any{"kind": "run", "machine": 2} {
+		e := c.events[0]
+		var data map[string]map[string]any
+		if err := json.Unmarshal(e.Data, &data); err != nil {
+			t.Fatal(err)
+		}
+		data["subject"][member] = value
+		e.Data = canon.MustMarshal(data)
+		if replayed(append([]evidence.Event{e}, c.events[1:]...)).Known() {
+			t.Errorf("a chain with another %s is known", member)
+		}
+	}
+	if _, err := freeze.DecodeState([]byte(`{"machine":2}`)); err == nil {
+		t.Error("the state of another machine is read")
+	}
+}
+
+func TestEventTypes(t *testing.T) {
+	if got := strings.Join(freeze.EventTypes(), " "); got != "workspace.frozen workspace.opened workspace.unfrozen" {
+		t.Error(got)
+	}
+}
