@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// H-128 to H-135: a whole purchase over HTTP at both targets, and everything an
+// H-130 H-131 H-132 H-134: a whole purchase over HTTP at both targets, and everything an
 // agent is told on the way.
 func TestPurchase(t *testing.T) {
 	t.Parallel()
