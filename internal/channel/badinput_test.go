@@ -272,7 +272,7 @@ func make33() []any {
 	return all
 }
 
-// G-09 H-050 to H-071 B01 to B06: a malformed report is 400 MALFORMED_PROPOSAL
+// H-051 H-158 H-161 H-170: a malformed report is 400 MALFORMED_PROPOSAL
 // and stores nothing; the same report without the mistake gets its permit.
 func TestMalformedReport(t *testing.T) {
 	t.Parallel()
