@@ -17,7 +17,7 @@ import (
 
 const minute = time.Minute
 
-// H-090 H-104 H-105
+// H-001 H-090 H-104 H-105
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -49,7 +49,7 @@ func with(target, name string, value any) map[string]any {
 	return body
 }
 
-// G-21 L-1: what is not built is 501 and named, an omitted mode or channel counts
+// H-115 H-118 H-119 H-120 H-121 G-21 L-1: what is not built is 501 and named, an omitted mode or channel counts
 // as its default; what is not known is 400. Neither makes a run.
 func TestCreateRefused(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestCreateRefused(t *testing.T) {
 	h.create("local")
 }
 
-// G-21: the defaults of a create body, and what is taken as it was given.
+// H-114 H-116 H-122 H-123 H-193 G-21: the defaults of a create body, and what is taken as it was given.
 func TestCreateDefaults(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
