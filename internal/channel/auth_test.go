@@ -94,7 +94,7 @@ func TestOwnerOrder(t *testing.T) {
 	}
 }
 
-// G-20: content type before schema before 404 before 409.
+// H-088 H-164 G-20: content type before schema before 404 before 409.
 func TestOwnerOrderOfBodies(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -131,7 +131,7 @@ func TestOwnerOrderOfBodies(t *testing.T) {
 	}
 }
 
-// H-129 H-139, on every agent route: only the run's live token authenticates, and
+// H-026 H-129 H-139, on every agent route: only the run's live token authenticates, and
 // it does so before the body is looked at.
 func TestAgentAuthentication(t *testing.T) {
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestTokenExpires(t *testing.T) {
 	c.ask("GET", "/capabilities", nil).is(t, "at the end of the grant", 401, edge.AuthenticationRequired)
 }
 
-// The owner's session ends with signing out and after 12 hours.
+// H-022: the owner's session ends with signing out and after 12 hours.
 func TestOwnerSessionEnds(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, standing)
