@@ -101,7 +101,7 @@ func (h *house) recoveries() map[string]recovery {
 	}
 }
 
-// H-047, H-099, H-223: in exact mode the run stops after preparation; the owner is
+// H-014 H-047, H-099, H-223: in exact mode the run stops after preparation; the owner is
 // shown the whole effect and approves exactly that; then the agent buys it, once.
 func TestExactPurchase(t *testing.T) {
 	t.Parallel()
