@@ -51,6 +51,7 @@ var statuses = map[string]int{
 	"INTERNAL": 500, "NOT_IMPLEMENTED": 501, "DISPATCH_UNCONFIRMED": 502, "HOSTED_UNREACHABLE": 503, "LEDGER_UNAVAILABLE": 503,
 }
 
+// H-161 H-162 H-163 H-164.
 func TestReasonsTable(t *testing.T) {
 	seen := map[string]int{}
 	for _, r := range edge.Reasons() {
@@ -121,6 +122,7 @@ func failing(list []error) func(*site) {
 	}
 }
 
+// H-165 H-166.
 func TestErrorsOfHandlers(t *testing.T) {
 	cause := errors.New("pq: password of user control is hunter2")
 	tests := []struct {
@@ -167,6 +169,7 @@ func TestErrorsOfHandlers(t *testing.T) {
 	}
 }
 
+// H-165.
 func TestPanics(t *testing.T) {
 	s := serve(t, func(s *site) {
 		s.api.Handle("GET /panic", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("hunter2") }))
