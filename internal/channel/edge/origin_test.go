@@ -56,6 +56,7 @@ func breaches(s *site) (found []string) {
 	return found
 }
 
+// H-022 H-083 H-087.
 func TestOwnerRulesInOrder(t *testing.T) {
 	s := serve(t)
 	for _, b := range breaches(s) {
