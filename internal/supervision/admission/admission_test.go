@@ -63,7 +63,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Without a policy the protocol's defaults hold, and a budget is needed (H-092, H-218).
+// Without a policy the protocol's defaults hold, and a budget is needed (H-117, H-092, H-218).
 func TestUnbound(t *testing.T) {
 	free := func(r *admission.Request) { r.GuardianID = "" }
 	a, err := admission.Bind(t.Context(), shelf{}, request(free, func(r *admission.Request) { r.BudgetUnset, r.Budget = false, 5 }))
