@@ -88,7 +88,7 @@ func (h *house) toSubmit() (string, *gateway.Permit) {
 	return h.toPermit(submit)
 }
 
-// H-143 to H-148, design 1 and 4: whatever a shop does instead of answering with
+// H-145 to H-148: design 1 and 4: whatever a shop does instead of answering with
 // its receipt, the request is sent once, the effect is unknown, the reservation is
 // kept, and the run waits for reconciliation.
 func TestHostileShop(t *testing.T) {
