@@ -6,7 +6,7 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// H-029 H-043 H-045 H-046 H-221
+// H-045 H-140 H-221.
 func TestPurchase(t *testing.T) {
 	for _, target := range []string{run.TargetLocal, run.TargetHosted} {
 		t.Run(target, func(t *testing.T) {
