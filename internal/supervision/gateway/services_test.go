@@ -84,7 +84,7 @@ func (h *house) before(id string, d domain, step string) {
 	h.t.Fatalf("there is no step %s", step)
 }
 
-// G-06 H-029 H-221: a bounded run of each service reads, prepares, commits and is seen
+// H-048 G-06 H-029 H-221: a bounded run of each service reads, prepares, commits and is seen
 // to be verified, within a budget that is exactly enough. Its evidence verifies.
 func TestServices(t *testing.T) {
 	onEachService(t, func(t *testing.T, h *house, d domain) {
