@@ -144,7 +144,7 @@ func TestCrowdControl(t *testing.T) {
 	}
 }
 
-// H-081: many reports at once get one permit.
+// H-003 H-081: many reports at once get one permit.
 func TestCrowdOfReports(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
