@@ -199,7 +199,7 @@ func (h *house) freeze() (lift func()) {
 	return func() { set() }
 }
 
-// H-080 H-081 H-134 G-12 L-8 design 1: what each guard refuses happens as soon as
+// H-017 H-080 H-081 H-134 G-12 L-8 design 1: what each guard refuses happens as soon as
 // the guard is off; where several stand behind each other, each holds alone.
 func TestEachGuard(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
