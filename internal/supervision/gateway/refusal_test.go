@@ -22,7 +22,7 @@ func request(id string, p *gateway.Permit) gateway.OperateRequest {
 	return gateway.OperateRequest{RunID: id, Token: p.Token, Key: "key-of-" + p.PermitID, Body: body(p.Action)}
 }
 
-// G-09 G-12 L-3 H-082: each refusal of POST /operation has its code and, unless it
+// H-028 G-09 G-12 L-3 H-082: each refusal of POST /operation has its code and, unless it
 // is malformed, exactly one event; it leaves no effect, and the permit it was
 // tried with still does what it is for.
 func TestOperationRefused(t *testing.T) {
@@ -190,7 +190,7 @@ func TestReplayInEveryState(t *testing.T) {
 	})
 }
 
-// H-080 G-12: at exactly expiresAt a permit is expired; 1 ms before it works.
+// H-159 H-080 G-12: at exactly expiresAt a permit is expired; 1 ms before it works.
 // PostgreSQL's clock cannot be stopped, so there the margin is seconds.
 func TestPermitExpiry(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
@@ -302,7 +302,7 @@ func TestPermitOutstandingControl(t *testing.T) {
 	})
 }
 
-// H-073 H-167 G-09: what each hard check answers at POST /turns: 200 with a PAUSE,
+// H-008 H-135 H-159 H-160 H-073 G-09: what each hard check answers at POST /turns: 200 with a PAUSE,
 // no permit, and whether the run goes on.
 func TestReportDecisions(t *testing.T) {
 	cases := []struct {
@@ -360,7 +360,7 @@ func TestReportDecisions(t *testing.T) {
 	})
 }
 
-// G-17 B12: one cent less than the total, and the exact total.
+// H-160 G-17 B12: one cent less than the total, and the exact total.
 func TestBudget(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
