@@ -224,7 +224,7 @@ func TestPlayLimit(t *testing.T) {
 	})
 }
 
-// H-037 H-038 G-02: each outcome that is no proposal pauses the run, with no turn, no
+// H-032 H-037 H-038 G-02: each outcome that is no proposal pauses the run, with no turn, no
 // permit and no repair. The executor is told the owner's answer.
 func TestOutcomesPause(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
@@ -266,7 +266,7 @@ func TestOutcomesPause(t *testing.T) {
 	})
 }
 
-// H-036 H-177: malformed output is repaired once, with what is wrong; after that the
+// H-035 H-158 H-036 H-177: malformed output is repaired once, with what is wrong; after that the
 // run pauses with no valid turn and no permit.
 func TestRepair(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
@@ -379,7 +379,7 @@ func TestModelCallLimit(t *testing.T) {
 	})
 }
 
-// H-176: a request has sixty seconds. What takes longer, fails or panics, or does not
+// H-160 H-176: a request has sixty seconds. What takes longer, fails or panics, or does not
 // end at all, stops the run for another try; nothing was dispatched.
 func TestProviderFails(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
