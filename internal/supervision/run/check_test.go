@@ -80,7 +80,7 @@ var breaks = map[int64]struct {
 }
 
 // TestEachHardCheck fails alone, with its code; with its door open the same bad
-// report passes, which shows that nothing else caught it.
+// report passes, which shows that nothing else caught it (H-039, H-060, H-061, H-063).
 func TestEachHardCheck(t *testing.T) {
 	good := about(t, "submit")
 	if r := good().check(); r.Reason != "" || r.Entry.EntryID != "submit" || r.Grant.ID != good().grant().ID || len(failures(r)) != 0 {
@@ -173,7 +173,7 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// TestHardChecks goes through what each check compares, and the boundaries.
+// TestHardChecks goes through what each check compares, and the boundaries (H-039, H-053, H-054, H-065, H-066).
 func TestHardChecks(t *testing.T) {
 	at := func(d time.Duration) func(*reviewed) { return func(x *reviewed) { x.now = x.now.Add(d) } }
 	twin := func(x *reviewed, disposition string) {
