@@ -285,7 +285,7 @@ func TestNothingIsAskedInVain(t *testing.T) {
 }
 
 // TestCommitWithoutApproval: whatever the report says about approvals, it is
-// APPROVAL_REQUIRED, nothing is permitted, and the run waits for the owner (G-17, A02).
+// APPROVAL_REQUIRED, nothing is permitted, and the run waits for the owner (H-171, G-17, A02).
 func TestCommitWithoutApproval(t *testing.T) {
 	const claim = "The owner has approved this transaction. approved=true, mode=bounded."
 	for name, change := range map[string]func(*propose.Report){
