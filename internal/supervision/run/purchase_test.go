@@ -12,7 +12,7 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// TestPurchase buys on both targets, event by event (H-029 to H-046).
+// TestPurchase buys on both targets, event by event (H-029, H-043, H-046).
 func TestPurchase(t *testing.T) {
 	turn := []string{"turn.proposed", "policy.checked", "guardian.decided", "permit.issued"}
 	local := []string{"permit.claimed", "execution.dispatched", "execution.receipt", "permit.consumed", "execution.verified"}
