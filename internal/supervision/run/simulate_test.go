@@ -159,7 +159,7 @@ func TestLostReceipt(t *testing.T) {
 	w.verify()
 }
 
-// TestSimulateIsRefused where nothing synthetic may happen (G-19).
+// TestSimulateIsRefused where nothing synthetic may happen (H-100, G-19).
 func TestSimulateIsRefused(t *testing.T) {
 	refuse := func(name string, w *world, event, want string) {
 		t.Helper()
