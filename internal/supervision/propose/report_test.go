@@ -102,6 +102,7 @@ func encode(t *testing.T, root any) []byte {
 	return raw
 }
 
+// H-057 H-058 H-060 H-061 H-062.
 func TestParseReport(t *testing.T) {
 	r, err := ParseReport(encode(t, sample()))
 	if err != nil {
@@ -172,7 +173,7 @@ var members = []string{
 }
 
 // TestEveryMemberIsRequired, is of one type, and has no neighbour that is not
-// named.
+// named (H-050, H-051, H-056, H-058, H-059).
 func TestEveryMemberIsRequired(t *testing.T) {
 	nullable := map[string]bool{"candidates/0/rejectionReason": true, "expectedEffect/transactionProposalId": true}
 	optional := []string{"candidates/1/action/url", "candidates/1/action/value"}
@@ -256,7 +257,7 @@ func TestEveryProblemIsNamed(t *testing.T) {
 	}
 }
 
-// TestLengths: just below, equal, just above each bound, in characters.
+// TestLengths: just below, equal, just above each bound, in characters (H-062).
 func TestLengths(t *testing.T) {
 	for _, c := range []struct {
 		path        string
@@ -359,7 +360,7 @@ func TestKinds(t *testing.T) {
 }
 
 // TestArgs: an object of at most 4 KiB in canonical form, whose ...Cents members
-// are amounts at any depth (G-08).
+// are amounts at any depth (H-052, G-08).
 func TestArgs(t *testing.T) {
 	for n, fits := range map[int]bool{4095: true, 4096: true, 4097: false} {
 		root := sample()
