@@ -34,7 +34,7 @@ func malformedOutcome(t *testing.T, raw []byte) string {
 	return problems(t, err, authority.MalformedModelReport)
 }
 
-// H-031 H-183: the four kinds of outcome.
+// H-069 H-031 H-183: the four kinds of outcome.
 func TestParseOutcome(t *testing.T) {
 	named := outcomes()["authorization_required"]
 	named["outcome"].(map[string]any)["transactionProposalId"] = "p1"
@@ -60,7 +60,7 @@ func TestParseOutcome(t *testing.T) {
 	}
 }
 
-// Unknown members, a missing one, another version and text beyond its bound are
+// H-008 H-035: unknown members, a missing one, another version and text beyond its bound are
 // malformed, each named at its place; a member of one kind is unknown in another.
 func TestMalformedOutcomes(t *testing.T) {
 	const ok = ""
