@@ -38,7 +38,7 @@ func (h *hosted) as(kind, cookie, path, body string) dispatch.Answer {
 	return dispatch.Answer{Status: status, Body: []byte(text)}
 }
 
-// Each guard, switched off, lets through what its test refuses, and nothing that
+// H-019: each guard, switched off, lets through what its test refuses, and nothing that
 // another guard refuses.
 func TestEachGuardProtects(t *testing.T) {
 	const plain = "application/json"
