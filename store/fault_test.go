@@ -155,7 +155,7 @@ func TestSenderLeaves(t *testing.T) {
 	}
 }
 
-// A commit that fails is answered without a receipt, and nothing is stored.
+// H-019 H-142: a commit that fails is answered without a receipt, and nothing is stored.
 func TestCommitFails(t *testing.T) {
 	h := newShop(t).session("sess-1")
 	order := h.prepared()
