@@ -130,7 +130,7 @@ func TestKeyEnd(t *testing.T) {
 	}
 }
 
-// Each check is the one that protects: with that check alone switched off the
+// H-141: each check is the one that protects: with that check alone switched off the
 // damaged permit is accepted, and those that fail another check are not.
 func TestEachCheckProtects(t *testing.T) {
 	key, keys := newKey(t)
