@@ -171,7 +171,7 @@ func testSpendRefused(t *testing.T, newShop opener) {
 	}
 }
 
-// An error that is no refusal leaves nothing, even when the caller commits, and
+// H-142: an error that is no refusal leaves nothing, even when the caller commits, and
 // the permit can still be spent.
 func TestSpendErrorLeavesNothing(t *testing.T) { onBoth(t, testSpendErrorLeavesNothing) }
 
