@@ -14,7 +14,7 @@ import (
 )
 
 // TestGoldenExport writes an export by hand, member by member, from the text
-// of the format and with nothing but the standard library.
+// of the format and with nothing but the standard library (H-151).
 func TestGoldenExport(t *testing.T) {
 	key := newKey(t)
 	sha := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
