@@ -15,7 +15,7 @@ import (
 	"countersign/evidence"
 )
 
-// A run's page follows what an agent does, and keeps what the person does with it:
+// H-172 H-219: a run's page follows what an agent does, and keeps what the person does with it:
 // the focus, what was typed, what was opened, where the page stands.
 func TestRunPageIsLive(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func (h *house) waiting(edits ...object) *agent {
 	return a
 }
 
-// H-047 H-099 H-223: the owner sees the whole effect, approves it, and nothing is
+// H-010 H-070 H-153 H-154 H-223: the owner sees the whole effect, approves it, and nothing is
 // dispatched by that; then the agent may do exactly this, once.
 func TestApprove(t *testing.T) {
 	t.Parallel()
