@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,13 @@ const childLife = 2 * time.Minute
 type order struct {
 	Bare     bool          // the bare program instead of the product
 	Commits  bool          // single commits of one event instead of cycles
+	Log      bool          // a transparency log instead of the product
+	Post     string        // one POST instead of a cycle: through the product's API "layer", or "plain"
+	Events   int           // of one commit, or one call of a log; 0: one
+	Existing string        // folder of an installation that [bench.fill] made: each cycle in a run drawn from all of it
+	Runs     int           // the same with so many runs in a new ledger
+	Warm     int           // cycles that each run has behind it when it is measured
+	Each     int           // cycles of a run until it is replaced; 0: cyclesPerRun
 	HTTP     bool          // serve the API, with the callers' HTTP client in the same process
 	Dir      string        // folder with keys and, without Database, the ledger
 	Postgres bool          // the parent gives each turn a fresh Database
@@ -90,6 +98,10 @@ func prepareCallers(ctx context.Context, o order) (callers []cycler, err error) 
 		return newBare(ctx, o)
 	case o.HTTP:
 		return newHTTP(ctx, o)
+	case o.Log:
+		return newAppending(ctx, o)
+	case o.Post != "":
+		return newPosting(ctx, o)
 	}
 	options := sqlite.Options{BatchLimit: o.Batch}
 	if o.Delay > 0 {
@@ -106,8 +118,11 @@ func prepareCallers(ctx context.Context, o order) (callers []cycler, err error) 
 	if o.Commits {
 		return newCommitters(p, l, o), nil
 	}
+	if o.Existing != "" || o.Runs > 0 {
+		return newWandering(ctx, p, o)
+	}
 	for range o.Callers {
-		c := &planeCaller{plane: p}
+		c := &planeCaller{plane: p, warm: o.Warm, most: cmp.Or(o.Each, cyclesPerRun)}
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
 		}
@@ -118,19 +133,27 @@ func prepareCallers(ctx context.Context, o order) (callers []cycler, err error) 
 
 // planeCaller works on one run until it has had enough cycles.
 type planeCaller struct {
-	plane *plane
-	runID string
-	done  int
+	plane      *plane
+	runID      string
+	warm, most int
+	done       int
 }
 
 func (c *planeCaller) fresh(ctx context.Context) (err error) {
 	c.done = 0
-	c.runID, err = c.plane.newRun(ctx)
-	return err
+	if c.runID, err = c.plane.newRun(ctx); err != nil {
+		return err
+	}
+	for range c.warm {
+		if _, err := c.plane.cycle(ctx, c.runID, cycled); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *planeCaller) next(ctx context.Context) (string, string, error) {
-	if c.done == cyclesPerRun {
+	if c.done == c.most {
 		if err := c.fresh(ctx); err != nil {
 			return "", "", err
 		}

@@ -14,13 +14,14 @@ import (
 )
 
 // committer makes one guarded commit after the other on a subject of its own: the
-// next state and one signed event. That is the least that the ledger does for a
+// next state and its signed events, one unless the order says otherwise. That is the least that the ledger does for a
 // transition; pgbench's simple-update is of the same size.
 type committer struct {
 	ledger  committing
 	key     evidence.SigningKey
 	subject ledger.Subject
 	state   []byte
+	events  int
 }
 
 type committing interface {
@@ -31,7 +32,7 @@ func newCommitters(p *plane, l committing, o order) (callers []cycler) {
 	state := []byte(`{"pad":"` + strings.Repeat("x", 1000) + `"}`)
 	for range o.Callers {
 		key := ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, ID: bareID()}
-		callers = append(callers, &committer{ledger: l, key: p.keys.Evidence(), subject: ledger.Subject{Key: key, Head: evidence.Genesis}, state: state})
+		callers = append(callers, &committer{ledger: l, key: p.keys.Evidence(), subject: ledger.Subject{Key: key, Head: evidence.Genesis}, state: state, events: max(1, o.Events)})
 	}
 	return callers
 }
@@ -39,9 +40,7 @@ func newCommitters(p *plane, l committing, o order) (callers []cycler) {
 // next names the new head where a cycle names its permit.
 func (c *committer) next(ctx context.Context) (string, string, error) {
 	s := &c.subject
-	events, err := evidence.Seal(c.key, s.ID, s.Link(), time.Now(), []evidence.Draft{{ID: bareID(), Type: "bench.committed", Data: struct {
-		Number int64 `json:"number"`
-	}{s.Sequence + 1}}})
+	events, err := evidence.Seal(c.key, s.ID, s.Link(), time.Now(), numbered(s.Sequence, c.events))
 	if err != nil {
 		return "", "", err
 	}
@@ -50,14 +49,15 @@ func (c *committer) next(ctx context.Context) (string, string, error) {
 		return "", "", err
 	}
 	s.Revision++
-	s.Sequence, s.Head = events[0].Sequence, events[0].Hash
+	last := &events[len(events)-1]
+	s.Sequence, s.Head = last.Sequence, last.Hash
 	return s.ID, s.Link().String(), nil
 }
 
 // auditCommits reads every chain back: gapless, linked, hashed as stated, and
 // long enough to hold every acknowledged head.
-func auditCommits(ctx context.Context, database string, acks []acknowledged) (_ *audited, err error) {
-	l, err := openLedger(ctx, "", database, sqlite.Options{})
+func auditCommits(ctx context.Context, dir, database string, acks []acknowledged) (_ *audited, err error) {
+	l, err := openLedger(ctx, dir, database, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

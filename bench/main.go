@@ -48,6 +48,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == childArgument {
 		os.Exit(child(os.Stdin, os.Stdout))
 	}
+	if len(os.Args) > 2 && os.Args[1] == watchArgument {
+		os.Exit(watchChild(os.Args[2], os.Stdin, os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := execute(ctx, os.Args[1:]); err != nil {
@@ -59,7 +62,7 @@ func main() {
 func execute(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "tiny windows and one pair, to see that everything runs; no number counts")
-	only := flags.String("rows", "1,2,3,4,5,6", "the rows to measure")
+	only := flags.String("rows", "1,2,3,4,5,6,7,8,9", "the rows to measure")
 	parent := flags.String("dir", "", "folder on the disk to measure (default: the system's for temporary files)")
 	if err := flags.Parse(args); err != nil {
 		return err

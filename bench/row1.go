@@ -57,14 +57,18 @@ func (b *bench) turn(ctx context.Context, eventsOfCycle int, c *contestant) (pro
 		}
 		defer func() { err = errors.Join(err, b.dropDatabase(ctx, o.Database)) }()
 	}
-	if o.Dir, err = os.MkdirTemp(b.dir, "turn-"); err != nil {
+	switch o.Dir, err = b.folder(o); {
+	case err != nil:
 		return nil, err
+	case o.Existing != "": // stays for the next turn
+	default:
+		defer func() { err = errors.Join(err, os.RemoveAll(filepath.Dir(o.Dir))) }()
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
-	o.Dir = filepath.Join(o.Dir, "control")
-	if o.Bare {
+	switch {
+	case o.Existing != "":
+	case o.Bare:
 		err = os.Mkdir(o.Dir, 0o700)
-	} else {
+	default:
 		err = initFolder(ctx, o.Dir, o.Database)
 	}
 	if err != nil {
@@ -80,18 +84,29 @@ func (b *bench) turn(ctx context.Context, eventsOfCycle int, c *contestant) (pro
 		}
 	}
 	c.rates, c.p50s = append(c.rates, l.rate), append(c.p50s, l.p50.Seconds())
-	var found *audited
-	if o.Bare {
+	found := &audited{}
+	switch {
+	case o.Bare:
 		found, err = auditBare(ctx, o.Dir, eventsOfCycle, l.acks)
-	} else if o.Commits {
-		found, err = auditCommits(ctx, o.Database, l.acks)
-	} else {
+	case o.Commits:
+		found, err = auditCommits(ctx, o.Dir, o.Database, l.acks)
+	case o.Log, o.Post != "": // another program's promises; nothing that is kept
+	default:
 		found, err = audit(ctx, o.Dir, o.Database, l.acks)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return found.problems, nil
+}
+
+// folder is where the turn's installation is or will be.
+func (b *bench) folder(o order) (string, error) {
+	if o.Existing != "" {
+		return o.Existing, nil
+	}
+	parent, err := os.MkdirTemp(b.dir, "turn-")
+	return filepath.Join(parent, "control"), err
 }
 
 // ratios of two lists, pair by pair.

@@ -7,4 +7,7 @@ var rows = []row{
 	{4, onPostgres},
 	{5, verification},
 	{6, checksAgainstPeers},
+	{7, againstLog},
+	{8, layers},
+	{9, flatness},
 }
