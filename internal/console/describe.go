@@ -83,6 +83,7 @@ var titles = map[string]string{
 	"model.called":           "Model called",
 	"turn.outcome":           "The consumer made no proposal",
 	"turn.rejected":          "Malformed answer of the consumer",
+	"attack.report":          "Malformed report of an attack",
 	"execution.reconciled":   "Reconciled by the owner's statement",
 	"execution.probed":       "Looked up at the store",
 	"execution.contradicted": "A receipt contradicts the owner's statement",
@@ -249,6 +250,11 @@ var tellers = map[string]tell{
 		s.Label, s.Tone = run.ByRuntime, "wait"
 		s.prose("what was wrong", "", &e.Problem)
 		s.say("bytes", fmt.Sprint(e.Bytes)).text("SHA-256", e.SHA256)
+		s.prose("its first characters, as they came", "untrusted", &e.Raw)
+	}),
+	"attack.report": told(func(_ *chart, s *step, _ *turn, e *run.AttackReported) {
+		s.Label, s.Tone = run.ByHardPolicy, "wait"
+		s.say("attack", e.AttackID).say("bytes", fmt.Sprint(e.Bytes)).text("SHA-256", e.SHA256)
 		s.prose("its first characters, as they came", "untrusted", &e.Raw)
 	}),
 	"metrics": told(func(_ *chart, s *step, t *turn, e *run.Metrics) {

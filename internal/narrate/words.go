@@ -62,6 +62,9 @@ var lines = map[string]func(d data, operation string) string{
 		return "no proposal but " + words(d.text("kind")) + about(d.text("operationId")) + ", by " + d.text("source") + label(d)
 	},
 	"turn.rejected": func(d data, _ string) string { return "answer rejected as malformed, " + d.text("bytes") + " bytes" },
+	"attack.report": func(d data, _ string) string {
+		return "attack " + d.text("attackId") + " sent a malformed report, " + d.text("bytes") + " bytes"
+	},
 	"turn.proposed": func(d data, _ string) string {
 		action := selected(d)
 		if action == nil {

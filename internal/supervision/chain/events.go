@@ -22,6 +22,7 @@ var bodies = byType(
 	func() run.Event { return &run.Revoked{} }, func() run.Event { return &run.Terminated{} }, func() run.Event { return &run.Failed{} },
 	func() run.Event { return &run.Approved{} }, func() run.Event { return &run.Clarified{} }, func() run.Event { return &run.RetryAccepted{} }, func() run.Event { return &run.Simulated{} },
 	func() run.Event { return &run.Called{} }, func() run.Event { return &run.Concluded{} }, func() run.Event { return &run.Rejected{} },
+	func() run.Event { return &run.AttackReported{} },
 	func() run.Event { return &run.GrantRevoked{} }, func() run.Event { return &run.Metrics{} }, func() run.Event { return &run.Refused{} },
 )
 

@@ -53,6 +53,11 @@ var lawfulVectors = []struct {
 		return w.observe().cycle("prepare")
 	}},
 	{"lawful-simulated.json", "a run to which every simulated event happened", everyEvent},
+	{"lawful-attack.json", "a run of the attack suite that went on after a malformed report", func(t rapid.TB) *world {
+		w := attackReported(t)
+		w.retry()
+		return w.observe().cycle("item")
+	}},
 	{"lawful-probed.json", "an unconfirmed commit that a look-up found applied, verified afterwards", func(t rapid.TB) *world {
 		return probed("submit", run.ResultApplied)(t).observe()
 	}},

@@ -69,6 +69,7 @@ var stops = map[string]stopKind{
 	authority.ExecutorRefused: {CategoryRefusal, "clarify", "The executor refused to propose an action."},
 	authority.ProviderRefused: {CategoryRefusal, "clarify", "The model provider refused to answer."},
 
+	authority.MalformedProposal:    {CategoryRetry, "retry", "The report breaks its schema."},
 	authority.MalformedModelReport: {CategoryRetry, "retry", "The executor's answer was malformed, and so was its repair."},
 	authority.InvalidSelection:     {CategoryRetry, "retry", "The report does not select exactly one proposed candidate."},
 	authority.StaleTarget:          {CategoryRetry, "retry", "The target is not in the current catalog."},
