@@ -80,6 +80,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.without == checkRoute || a.routed(t, r) {
 		a.mux.ServeHTTP(t, r)
 	}
+	if t.Then != nil {
+		t.Then()
+	}
 }
 
 // setHeaders sets what every answer carries. Pages replace what they need to.

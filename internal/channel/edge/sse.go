@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"countersign/internal/authority"
+	"countersign/internal/channel/bounds"
 	"countersign/internal/channel/stream"
 )
 
@@ -59,7 +60,7 @@ func RegisterStream[I any](a *API, op Stream, open func(context.Context, *I) (st
 		after, _ := ctx.Value(lastEventKey{}).(int64)
 		return &streamed{func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
-			s.serve(w, r, source, after)
+			w.(*bounds.Exchange).Then = func() { s.serve(w, r, source, after) }
 		}}, nil
 	})
 }
