@@ -25,7 +25,7 @@ mutate: suite ## change the deciding code; a test must notice every change
 requirements: suite ## what the protocols demand: shown by which test that passed, or open and why
 	$(suite) requirements
 
-bench: ## the ratios of docs/performance.md, about five minutes on a quiet machine
+bench: ## the ratios of docs/performance.md, about ten minutes on a quiet machine
 	cd bench && go build -o ../bin/bench . && ../bin/bench
 
 suite:
