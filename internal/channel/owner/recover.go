@@ -49,7 +49,7 @@ func (o *owner) clarify(ctx context.Context, in *struct {
 func (o *owner) simulate(ctx context.Context, in *struct {
 	ByID
 	Body struct {
-		Event string `json:"event" enum:"expire_grant,expire_permit,revise_state,navigate,price_change,drop_receipt,provider_timeout" doc:"drop_receipt: the receipt of the next change at the local service gets lost." example:"price_change"`
+		Event string `json:"event" enum:"expire_grant,expire_approval,expire_permit,revise_state,navigate,price_change,drop_receipt,provider_timeout" doc:"expire_approval (an extension): an approval lapses unused. drop_receipt: the receipt of the next change at the local service gets lost." example:"price_change"`
 	}
 }) error {
 	return o.Gateway.Simulate(ctx, in.ID, in.Body.Event)

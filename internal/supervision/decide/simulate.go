@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"countersign/internal/authority"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/stopcontext"
@@ -14,13 +16,16 @@ func (d *Deciding) Simulate(event string) *authority.Denial {
 	if denial := simulable(s); denial != nil {
 		return denial
 	}
+	approved := d.approval()
 	switch {
+	case d.full():
+		return atLimit()
+	case event == run.SimulateExpireApproval && approved == nil:
+		return notEligible("No approval is live.")
 	case event == run.SimulateExpirePermit && s.Permit == nil:
 		return notEligible("There is no live permit.")
 	case event == run.SimulateProviderTimeout && s.Status != run.StatusReady:
 		return notEligible("Nobody is asked while the run is paused.")
-	case d.full():
-		return atLimit()
 	}
 	d.emit(&run.Simulated{Event: event, By: "owner"})
 	switch event {
@@ -30,6 +35,11 @@ func (d *Deciding) Simulate(event string) *authority.Denial {
 		if s.Status == run.StatusReady {
 			d.pause(authority.GrantExpired, stopcontext.SourceRuntime)
 		}
+	case run.SimulateExpireApproval:
+		if s.Permit != nil && s.Permit.Bindings.GrantID == approved.ID {
+			d.revokePermit(run.CauseGrant)
+		}
+		d.emit(&run.GrantRevoked{GrantID: approved.ID, Cause: run.CauseSimulated})
 	case run.SimulateExpirePermit:
 		d.expirePermit()
 	case run.SimulateReviseState, run.SimulateNavigate, run.SimulatePriceChange:
@@ -54,4 +64,13 @@ func simulable(s *run.State) *authority.Denial {
 		return notEligible("The run is " + s.Status + ".")
 	}
 	return nil
+}
+
+// approval returns the live grant of an approval, or nil.
+func (d *Deciding) approval() *authority.Grant {
+	i := slices.IndexFunc(d.s.Grants, func(g authority.Grant) bool { return g.Kind == authority.KindExact && g.Live(d.now) })
+	if i < 0 {
+		return nil
+	}
+	return &d.s.Grants[i]
 }

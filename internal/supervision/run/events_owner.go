@@ -118,9 +118,11 @@ type Simulated struct {
 	By    string `json:"by"`
 }
 
-// Events that can be simulated (G-19).
+// Events that can be simulated: those of G-19, and of ours the end of an approval that
+// nobody used.
 const (
 	SimulateExpireGrant     = "expire_grant"
+	SimulateExpireApproval  = "expire_approval"
 	SimulateExpirePermit    = "expire_permit"
 	SimulateReviseState     = "revise_state"
 	SimulateNavigate        = "navigate"
@@ -143,17 +145,15 @@ func (e Simulated) apply(f *fold) {
 			permit.ExpiresAt = f.now
 			f.s.Permit = &permit
 		}
-	case SimulateReviseState:
+	case SimulateReviseState: // the observation stays what a report may cite, and is stale (G-11)
 		f.s.StateRevision++
-		f.s.Observation = nil
 	case SimulateNavigate:
 		f.s.DocumentEpoch++
-		f.s.Observation = nil
 	case SimulatePriceChange:
-		f.s.Observation = nil
+		f.s.Observation = nil // what is observed next shows the price, and moves the revision
 	case SimulateDropReceipt:
 		f.s.DropReceipt = true
-	case SimulateExpireGrant, SimulateProviderTimeout: // what follows says it all
+	case SimulateExpireGrant, SimulateExpireApproval, SimulateProviderTimeout: // what follows says it all
 	default:
 		f.must(false, "simulate-event", "this event is not one that can be simulated")
 	}

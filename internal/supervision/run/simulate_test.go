@@ -12,8 +12,8 @@ import (
 	"countersign/internal/supervision/stopcontext"
 )
 
-// simulated are the events of G-19.
-var simulated = []string{"expire_grant", "expire_permit", "revise_state", "navigate", "price_change", "drop_receipt", "provider_timeout"}
+// simulated are the events of G-19, and ours.
+var simulated = []string{"expire_grant", "expire_approval", "expire_permit", "revise_state", "navigate", "price_change", "drop_receipt", "provider_timeout"}
 
 // unlike names the members in which two states differ that a simulated event could
 // change.
@@ -56,6 +56,9 @@ func TestSimulate(t *testing.T) {
 		{"expire_grant", "approved", approved(local), list{"grant.revoked", "grant.revoked", "run.paused"}, list{"status", "stop", "grants"}, expired, ""},
 		{"expire_grant", "waiting", waiting(local), list{"grant.revoked"}, list{"grants"}, nil, ""},
 		{"expire_grant", "stopped", paused, list{"grant.revoked"}, list{"grants"}, nil, ""},
+		{"expire_approval", "approved", approved(local), list{"grant.revoked"}, list{"grants"}, nil, ""},
+		{"expire_approval", "about to commit", approvedUpTo("submit"), list{"permit.revoked", "grant.revoked"}, list{"permit", "grants"}, nil, "PERMIT_REVOKED"},
+		{"expire_approval", "about to look", approvedUpTo("item"), list{"grant.revoked"}, list{"grants"}, nil, ""},
 		{"expire_permit", "permitted", permitted(local, "item"), list{"permit.expired"}, list{"permit"}, nil, "PERMIT_EXPIRED"},
 		{"expire_permit", "managed", managedPermit, list{"permit.expired", "run.paused"}, list{"status", "stop", "permit"}, list{"retry", "runtime", "PERMIT_EXPIRED", "retry"}, "PERMIT_EXPIRED"},
 		{"revise_state", "ready", ready(local), nil, list{"revision", "observation"}, nil, ""},
@@ -103,6 +106,31 @@ func TestSimulate(t *testing.T) {
 		}
 		w.verify()
 	}
+}
+
+// approvedUpTo is a run with an approved purchase and a permit for an entry.
+func approvedUpTo(entry string) stage {
+	return func(t rapid.TB) *world {
+		w := approved(run.TargetLocal)(t)
+		w.permit(entry)
+		return w
+	}
+}
+
+// TestLapsedApprovalIsAskedForAgain: after a simulated lapse it is as after the real one:
+// the commit needs an approval, and gets it while its proposal stands.
+func TestLapsedApprovalIsAskedForAgain(t *testing.T) {
+	w := approved(run.TargetLocal)(t)
+	if reason := w.simulate("expire_approval"); reason != "" {
+		t.Fatal(reason)
+	}
+	w.status("ready")
+	if reason := w.propose(w.report("submit")); reason != "APPROVAL_REQUIRED" {
+		t.Errorf("%q, want APPROVAL_REQUIRED", reason)
+	}
+	w.asked()
+	w.mustApprove().cycle("submit").budget(price, 0)
+	w.verify()
 }
 
 // TestSimulatedStateIsSeen: after a simulated change the next observation is of the
@@ -184,6 +212,8 @@ func TestSimulateIsRefused(t *testing.T) {
 	}
 	refuse("no permit", ready(run.TargetLocal)(t), "expire_permit", "RECOVERY_NOT_ELIGIBLE")
 	refuse("no permit, paused", waiting(run.TargetLocal)(t), "expire_permit", "RECOVERY_NOT_ELIGIBLE")
+	refuse("no approval", ready(run.TargetLocal)(t), "expire_approval", "RECOVERY_NOT_ELIGIBLE")
+	refuse("no approval yet", waiting(run.TargetLocal)(t), "expire_approval", "RECOVERY_NOT_ELIGIBLE")
 	refuse("paused", waiting(run.TargetLocal)(t), "provider_timeout", "RECOVERY_NOT_ELIGIBLE")
 	w := ready(run.TargetLocal)(t)
 	if out, err := w.attempt(func(d *decide.Deciding) { d.Simulate("earthquake") }); out != nil || rule(err) != "simulate-event" {
