@@ -434,7 +434,7 @@ func TestPolicyTimes(t *testing.T) {
 }
 
 // Custom and remote services stay drafts, and a provider that is not built is not drafted
-// (H-212, L-1).
+// (H-199, H-200, H-212, L-1).
 func TestStaysDraft(t *testing.T) {
 	d := openDesk(t, "")
 	service := map[string]any{"name": "Elsewhere", "kind": "custom", "environment": "production", "origin": "https://elsewhere.invalid", "description": "Not ours."}
