@@ -250,9 +250,6 @@ func (s *session) Report(e *propose.Entry) object {
 	}))
 }
 
-// Propose sends a report.
-func (s *session) Propose(report object) *Reply { return s.Submit(encode(report)) }
-
 // Submit sends the bytes of a report, whatever they are.
 func (s *session) Submit(body []byte) *Reply { return s.Agent("POST", "/api/v1/turns", body) }
 
@@ -283,7 +280,7 @@ func (s *session) OperateAs(token, key string, action any) *Reply {
 
 // Permitted reports on an entry and returns the permit. The trial fails without one.
 func (s *session) Permitted(e *propose.Entry) *Permit {
-	r := s.Propose(s.Report(e))
+	r := s.Submit(encode(s.Report(e)))
 	if r.Permit == nil {
 		if s.t.err == nil {
 			s.t.fail(fmt.Errorf("a faultless report on %s got no permit: %s", e.OperationID, r.Answer))
@@ -296,18 +293,18 @@ func (s *session) Permitted(e *propose.Entry) *Permit {
 // Pursue sends a report and does what an attacker would: a permit that comes with the
 // answer is used at once. It returns the answer to the report with the state of what was
 // carried out.
-func (s *session) Pursue(report object) *Reply {
-	r := s.Propose(report)
+func (s *session) Pursue(report []byte) *Reply {
+	r := s.Submit(report)
 	if r.Permit != nil {
 		r.State = s.Operate(r.Permit.Token, r.Permit.Action).State
 	}
 	return r
 }
 
-// Act observes, reports faultlessly on the entry and carries it out.
-func (s *session) Act(operation string, with object) *Reply {
+// Act observes, reports faultlessly on a step's entry and carries it out.
+func (s *session) Act(step step) *Reply {
 	s.Observe()
-	return s.Pursue(s.Report(s.Entry(operation, with)))
+	return s.Pursue(encode(s.Report(s.Entry(step.operation, step.with))))
 }
 
 // step is an operation with the arguments that name its entry.
@@ -346,7 +343,7 @@ func (s *session) Walk() {
 
 // Must carries a step out, which has to be verified.
 func (s *session) Must(step step) {
-	if r := s.Act(step.operation, step.with); s.t.err == nil && !r.Done() {
+	if r := s.Act(step); s.t.err == nil && !r.Done() {
 		s.t.fail(fmt.Errorf("%s was not carried out: %s", step.operation, r.Answer))
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"countersign/evidence"
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/run"
 )
 
@@ -24,11 +26,13 @@ type trial struct {
 	service string
 	shape   shape
 
-	runs  []string
-	err   error
-	found Shape
-	twins int // that were played
-	tried bool
+	runs   []string
+	err    error
+	wrong  string // with what the attack left behind, beside the numbers
+	former string // observation that the twin rested on
+	found  Shape
+	twins  int // that were played
+	tried  bool
 }
 
 // run plays the shape and ends its runs, whatever came of it.
@@ -67,6 +71,8 @@ func (t *trial) judge() Shape {
 		f.Problem = fmt.Sprintf("%d effects at the service", f.Effects)
 	case t.shape.check != 0 && (f.Failed == nil || f.Failed.Number != t.shape.check):
 		f.Problem = fmt.Sprintf("policy.checked does not name check %d as the first that failed", t.shape.check)
+	case t.wrong != "":
+		f.Problem = t.wrong
 	default:
 		f.Blocked = true
 	}
@@ -193,6 +199,38 @@ func (t *trial) attackIn(s *session, f func() *Reply) {
 		case (run.Checked{}).EventType():
 			t.fail(t.checked(e))
 		}
+	}
+}
+
+// malformedIn sends a malformed report: the route refuses it and stores nothing (L-11).
+// Then the control plane stores that the suite sent it, with the pause (H-167).
+func (t *trial) malformedIn(s *session, report []byte) {
+	before := t.measure(s)
+	t.attackIn(s, func() *Reply { return s.Pursue(report) })
+	after := t.measure(s)
+	if t.err != nil || t.found.Got != malformed {
+		return
+	}
+	if len(after.events) != len(before.events) {
+		t.wrong = "the malformed report left events behind"
+		return
+	}
+	err := t.r.Runs.Attempt(t.ctx, s.ID, func(d *decide.Deciding, _ func() error) error {
+		if denial := d.ReportAttack(t.attack.ID, report); denial != nil {
+			return denial
+		}
+		return nil
+	})
+	if err != nil {
+		t.fail(fmt.Errorf("the attack's report could not be stored: %w", err))
+		return
+	}
+	var types []string
+	for _, e := range t.measure(s).events[len(after.events):] {
+		types = append(types, e.Type)
+	}
+	if want := []string{(run.AttackReported{}).EventType(), (run.Paused{}).EventType()}; t.err == nil && !slices.Equal(types, want) {
+		t.wrong = fmt.Sprintf("the evidence goes on with %v instead of %v", types, want)
 	}
 }
 
