@@ -174,6 +174,7 @@ func (c claims) gate(run outcomes) error {
 		for _, test := range c.tests[r.id] {
 			why = append(why, fmt.Sprintf("%s: %s", test, run.of(test)))
 		}
+		slices.Sort(why)
 		found = append(found, fmt.Sprintf("%s %s, %s: %s", r.id, r.mark, r.title, strings.Join(why, "; ")))
 	}
 	return findings(found)

@@ -203,44 +203,85 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestRequirementGate runs tests that end in every way and looks at what then
-// counts. What holds is the control of each that does not.
+// TestRequirementGate looks at what counts after tests that ended in every way. What
+// holds is the control of each that does not.
 func TestRequirementGate(t *testing.T) {
-	named := func(body string) string {
-		return tests("a", "// H-001\nfunc TestOne(t *testing.T) {}\n\n// H-002 H-003 H-004 H-005\nfunc TestTwo(t *testing.T) {\n"+body+"\n}\n")
+	module(t, map[string]string{requirementsFile: few, "a/a_test.go": tests("a", `// H-001
+func TestOne(t *testing.T) {}
+
+// H-002 H-003 H-004 H-005
+func TestTwo(t *testing.T) {}
+
+func TestAll(t *testing.T) {
+	// H-002
+	t.Run("the limit", func(t *testing.T) {})
+}
+`)})
+	claims, err := readClaims(".", "m")
+	if err != nil {
+		t.Fatal(err)
 	}
+	const limit = "H-002 LIMIT, at most two: "
 	for name, c := range map[string]struct {
-		text  string
-		flags []string
-		want  string
+		two, below, all, limit string
+		want                   string
 	}{
-		"passed":               {text: named("")},
-		"failed":               {text: named(`t.Error("no")`), want: "H-002 LIMIT, at most two: m/a TestTwo: fail"},
-		"skipped":              {text: named(`t.Skip("not here")`), want: "H-002 LIMIT, at most two: m/a TestTwo: skip"},
-		"skipped below":        {text: named(`t.Run("x", func(t *testing.T) { t.Skip("not here") })`), want: "H-002 LIMIT, at most two: m/a TestTwo: skip below it"},
-		"passed below":         {text: named(`t.Run("x", func(t *testing.T) {})`)},
-		"absent":               {text: named(""), flags: []string{"-run=One"}, want: "H-002 LIMIT, at most two: m/a TestTwo: did not run"},
-		"of another platform":  {text: "//go:build never\n\n" + named(""), want: "H-002 LIMIT, at most two: m/a TestTwo: did not run"},
-		"a subtest":            {text: named("") + "\nfunc TestAll(t *testing.T) {\n\t// H-002\n\tt.Run(\"the limit\", func(t *testing.T) {})\n}\n", flags: []string{"-run=One|All"}},
-		"a subtest by another": {text: named("") + "\nfunc TestAll(t *testing.T) {\n\t// H-002\n\tt.Run(\"the limit\", func(t *testing.T) { t.Skip(\"not here\") })\n}\n", flags: []string{"-run=One|All"}, want: "H-002 LIMIT, at most two: m/a TestTwo: did not run; m/a TestAll/the_limit: skip"},
-		"nothing":              {text: named(""), flags: []string{"-run=Gone"}, want: "no test that passed names a requirement"},
+		"both":                 {two: "pass", below: "pass", all: "pass", limit: "pass"},
+		"one":                  {two: "pass"},
+		"failed":               {two: "fail", want: limit + "m/a TestAll/the_limit: did not run; m/a TestTwo: fail"},
+		"skipped":              {two: "skip", want: limit + "m/a TestAll/the_limit: did not run; m/a TestTwo: skip"},
+		"skipped below":        {two: "pass", below: "skip", want: limit + "m/a TestAll/the_limit: did not run; m/a TestTwo: skip below it"},
+		"failed below":         {two: "fail", below: "fail", want: limit + "m/a TestAll/the_limit: did not run; m/a TestTwo: fail"},
+		"absent":               {want: limit + "m/a TestAll/the_limit: did not run; m/a TestTwo: did not run"},
+		"a subtest":            {all: "pass", limit: "pass"},
+		"a subtest of another": {all: "fail", limit: "pass"},
+		"a skipped subtest":    {all: "pass", limit: "skip", want: limit + "m/a TestAll/the_limit: skip; m/a TestTwo: did not run"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			module(t, map[string]string{requirementsFile: few, "a/a_test.go": c.text, "b/b_test.go": tests("b", "func TestTwo(t *testing.T) {}")})
-			claims, err := readClaims(".", "m")
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := newReport(new(bytes.Buffer))
-			ran := goTest(t.Context(), r, nil, append(append([]string{"-count=1"}, c.flags...), "./...")...)
-			if failed := strings.Contains(c.text, "t.Error"); (ran != nil) != failed {
-				t.Fatal(ran)
-			}
-			err = claims.gate(r.outcomes())
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
+		run := outcomes{
+			{"m/a", "TestOne"}: "pass", {"m/b", "TestTwo"}: "pass", {"m/a", "TestTwoMore"}: "pass",
+			{"m/a", "TestTwo"}: c.two, {"m/a", "TestTwo/below"}: c.below, {"m/a", "TestAll"}: c.all, {"m/a", "TestAll/the_limit"}: c.limit,
+		}
+		maps.DeleteFunc(run, func(_ testID, outcome string) bool { return outcome == "" })
+		got := ""
+		if err := claims.gate(run); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	for name, run := range map[string]outcomes{"nothing ran": {}, "nothing that names one": {{"m/b", "TestOther"}: "pass"}} {
+		if err := claims.gate(run); err == nil || !strings.Contains(err.Error(), "no test that passed names a requirement") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOutcomes are those of a run of go test, under the names that its comments get.
+func TestOutcomes(t *testing.T) {
+	module(t, map[string]string{"a/a_test.go": tests("a", `func TestGood(t *testing.T) {
+	// H-001
+	t.Run("has a name", func(t *testing.T) {})
+}
+func TestBad(t *testing.T) { t.Error("no") }
+func TestNot(t *testing.T) { t.Skip("not here") }
+func TestPart(t *testing.T) { t.Run("x", func(t *testing.T) { t.Skip("not here") }) }
+`)})
+	r := newReport(new(bytes.Buffer))
+	if err := goTest(t.Context(), r, nil, "-count=1", "./..."); err == nil {
+		t.Error("go test has passed")
+	}
+	run := r.outcomes()
+	for test, want := range map[string]string{
+		"TestGood": "pass", "TestGood/has_a_name": "pass", "TestBad": "fail", "TestNot": "skip", "TestPart": "skip below it", "TestGone": "did not run",
+	} {
+		if got := run.of(testID{"m/a", test}); got != want {
+			t.Errorf("%s: %s, want %s", test, got, want)
+		}
+	}
+	named, found, err := namedIDs(".", "m")
+	if err != nil || len(found) > 0 || len(named) != 1 || run.of(named[0].test) != "pass" {
+		t.Errorf("named %v, %v, %v", named, found, err)
 	}
 }
 
