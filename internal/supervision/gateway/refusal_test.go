@@ -22,7 +22,7 @@ func request(id string, p *gateway.Permit) gateway.OperateRequest {
 	return gateway.OperateRequest{RunID: id, Token: p.Token, Key: "key-of-" + p.PermitID, Body: body(p.Action)}
 }
 
-// H-028 G-09 G-12 L-3 H-082: each refusal of POST /operation has its code and, unless it
+// H-006 H-028 G-09 G-12 L-3 H-082: each refusal of POST /operation has its code and, unless it
 // is malformed, exactly one event; it leaves no effect, and the permit it was
 // tried with still does what it is for.
 func TestOperationRefused(t *testing.T) {
@@ -103,7 +103,7 @@ func TestBodySwapControl(t *testing.T) {
 	})
 }
 
-// G-12 L-13: a spent permit, and a key that was used for something else.
+// H-043 H-082 G-12 L-13: a spent permit, and a key that was used for something else.
 func TestSpentPermitAndTakenKey(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
