@@ -34,7 +34,7 @@ func (l *listening) Judge(m decide.Matter) decide.Verdict {
 
 // TestGuardianHearsTheTrustedContext: the guardian is asked with the report and
 // with the same trusted context that the checks used, and only when every check has
-// passed (H-016, H-040, H-004, G-10).
+// passed (H-074, H-016, H-040, H-004, G-10).
 func TestGuardianHearsTheTrustedContext(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		var heard *listening
