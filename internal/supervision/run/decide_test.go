@@ -364,7 +364,7 @@ func TestOutcomeIsRecordedOnce(t *testing.T) {
 }
 
 // TestGuardian: only ALLOW gives a permit; a PAUSE pauses unless a direct
-// consumer may try again; TERMINATE ends the run (H-074 to H-077, G-04, G-10).
+// consumer may try again; TERMINATE ends the run (H-075, H-076, G-04, G-10).
 func TestGuardian(t *testing.T) {
 	for _, reason := range []string{authority.AmbiguousGoal, authority.IrrelevantAction, authority.GoalDrift, authority.InjectionSuspected, authority.Unsafe} {
 		w := begun(t, run.TargetLocal)
