@@ -57,7 +57,7 @@ func TestPurchase(t *testing.T) {
 	}
 }
 
-// G-11 L-12: the observation stands until something changes, and lasts 30 s.
+// H-046 H-131 G-11 L-12: the observation stands until something changes, and lasts 30 s.
 func TestObservation(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, standing)
