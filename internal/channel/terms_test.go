@@ -24,7 +24,7 @@ func createBodyOf(service, member string, value any) map[string]any {
 	return body
 }
 
-// G-06 L-2 H-011 H-113: every service takes exactly its own terms. Its run says that it
+// H-092 G-06 L-2 H-011 H-113: every service takes exactly its own terms. Its run says that it
 // acts on made-up data and shows the owner the free text that evidence does not hold.
 func TestTermsOfEveryService(t *testing.T) {
 	t.Parallel()
