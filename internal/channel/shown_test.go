@@ -153,7 +153,7 @@ func TestEventsAreLinked(t *testing.T) {
 	}
 }
 
-// H-033 H-068 H-071: what an agent submits by itself is the report alone. The envelope of
+// H-077 H-033 H-068 H-071: what an agent submits by itself is the report alone. The envelope of
 // managed outcomes is malformed there, and an alternative that the report considered and rejected
 // stays without permit and effect.
 func TestDirectReports(t *testing.T) {
