@@ -51,7 +51,7 @@ var statuses = map[string]int{
 	"INTERNAL": 500, "NOT_IMPLEMENTED": 501, "DISPATCH_UNCONFIRMED": 502, "HOSTED_UNREACHABLE": 503, "LEDGER_UNAVAILABLE": 503,
 }
 
-// H-161 H-162 H-163 H-164.
+// H-161 to H-164: every reason has one status, which is that of the specification.
 func TestReasonsTable(t *testing.T) {
 	seen := map[string]int{}
 	for _, r := range edge.Reasons() {
@@ -122,7 +122,7 @@ func failing(list []error) func(*site) {
 	}
 }
 
-// H-165 H-166.
+// H-165 H-166: a cause stays in the log; what may have happened after a dispatch is said to be unknown.
 func TestErrorsOfHandlers(t *testing.T) {
 	cause := errors.New("pq: password of user control is hunter2")
 	tests := []struct {
@@ -169,7 +169,7 @@ func TestErrorsOfHandlers(t *testing.T) {
 	}
 }
 
-// H-165.
+// H-165: a panic tells nothing.
 func TestPanics(t *testing.T) {
 	s := serve(t, func(s *site) {
 		s.api.Handle("GET /panic", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("hunter2") }))
