@@ -193,7 +193,7 @@ func TestBodyBound(t *testing.T) {
 	s.expect(t, "the next request", s.open(good), "200")
 }
 
-// H-088.
+// H-088: a body says that it is JSON, once and in UTF-8.
 func TestContentType(t *testing.T) {
 	s := serve(t)
 	a := s.open(good)
