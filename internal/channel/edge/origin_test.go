@@ -56,7 +56,7 @@ func breaches(s *site) (found []string) {
 	return found
 }
 
-// H-022 H-083 H-087.
+// H-022 H-083 H-087 G-20: each rule refuses, alone and before every later one.
 func TestOwnerRulesInOrder(t *testing.T) {
 	s := serve(t)
 	for _, b := range breaches(s) {
