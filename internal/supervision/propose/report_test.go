@@ -102,7 +102,7 @@ func encode(t *testing.T, root any) []byte {
 	return raw
 }
 
-// H-057 H-058 H-060 H-061 H-062.
+// H-057 H-058 H-060 H-061 H-062: every member of a report is read as it stands.
 func TestParseReport(t *testing.T) {
 	r, err := ParseReport(encode(t, sample()))
 	if err != nil {
