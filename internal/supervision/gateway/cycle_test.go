@@ -6,7 +6,7 @@ import (
 	"countersign/internal/supervision/run"
 )
 
-// H-045 H-140 H-221.
+// H-045 H-140 H-221: a purchase at both targets, its receipts and its evidence.
 func TestPurchase(t *testing.T) {
 	for _, target := range []string{run.TargetLocal, run.TargetHosted} {
 		t.Run(target, func(t *testing.T) {
