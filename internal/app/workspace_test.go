@@ -221,7 +221,7 @@ func boundRun(guardian string, edits ...func(map[string]any)) map[string]any {
 	return b
 }
 
-// A policy goes from its draft to a run that is bound to it, and every chain verifies.
+// H-213 H-214: a policy goes from its draft to a run that is bound to it, and every chain verifies.
 func TestGuardianPolicy(t *testing.T) {
 	engines(t, func(t *testing.T, url string) {
 		d := openDesk(t, url)
