@@ -425,7 +425,7 @@ func TestRotatedTokenClaimsNothing(t *testing.T) {
 	})
 }
 
-// L-6: a token at another origin than it was issued for ends the run.
+// H-129 L-6: a token at another origin than it was issued for ends the run.
 func TestTokenAtAnotherOrigin(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
