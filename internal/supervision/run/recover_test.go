@@ -156,7 +156,7 @@ func TestClarificationsAreNotShared(t *testing.T) {
 }
 
 // TestRetry lets a run go on that stopped for another try or for its configuration,
-// forces a fresh observation and dispatches nothing (H-188, G-03).
+// forces a fresh observation and dispatches nothing (H-097, H-188, G-03).
 func TestRetry(t *testing.T) {
 	for name, stopped := range map[string]stage{"another try": unanswered, "configuration": unreached} {
 		w := stopped(t)
