@@ -774,7 +774,7 @@ func (c *unlawfulCase) chain(t rapid.TB) []evidence.Event {
 }
 
 // TestUnlawful: each chain is named at its last event, by its rule, and nothing
-// before it is called unlawful.
+// before it is called unlawful (H-152, H-221).
 func TestUnlawful(t *testing.T) {
 	for _, c := range unlawfulCases {
 		t.Run(c.rule+"/"+strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
