@@ -213,6 +213,7 @@ func tamperings(t testing.TB, whole, other document, older, newer evidence.Signi
 	return all
 }
 
+// H-157.
 func TestTamper(t *testing.T) {
 	older, newer := newKey(t), newKey(t)
 	keys := trust(older, newer)
