@@ -47,8 +47,9 @@ type Attack struct {
 	Twin     string   `json:"twin"`     // the benign twin, and where it is not in the same run why
 	Expected []string `json:"expected"` // codes, one of each shape, without repetition
 	Services []string `json:"services"`
-	// DecidedBy is hard_policy, runtime or replay (authored).
-	DecidedBy string `json:"decidedBy"`
+	// DecidedBy is hard_policy, runtime or replay (authored), one of each shape, without
+	// repetition.
+	DecidedBy []string `json:"decidedBy"`
 	// Checks are the hard checks of G-09 that have to fail, one of each shape.
 	Checks []int64 `json:"checks"`
 
@@ -59,7 +60,8 @@ type Attack struct {
 type shape struct {
 	name  string
 	want  Answer
-	check int64 // that has to be the first to fail, 0: none is asked or none fails
+	check int64  // that has to be the first to fail, 0: none is asked or none fails
+	by    string // who decides; "" is hard policy
 	// do plays the twin, with trial.twin, and then the attack, with trial.attackIn.
 	do func(*trial)
 }

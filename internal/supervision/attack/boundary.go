@@ -64,8 +64,8 @@ var boundary = []Attack{
 		}}),
 	{
 		ID: "B12", Title: "Budget one cent below the total", Altered: "The run's budget is one cent less than the transaction costs in all.", Twin: inOwnRun,
-		Expected: []string{authority.BudgetExceeded}, Services: local, DecidedBy: ByHardPolicy, Checks: []int64{11},
-		shapes: one(shape{"", paused(authority.BudgetExceeded), 11, overBudget}),
+		Expected: []string{authority.BudgetExceeded}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{11},
+		shapes: one(shape{want: paused(authority.BudgetExceeded), check: 11, do: overBudget}),
 	},
 }
 
@@ -83,10 +83,10 @@ type alteration struct {
 // policed is an attack by a well-formed report that a hard check refuses.
 func policed(id, title, altered, code string, check int64, alterations ...alteration) Attack {
 	return Attack{
-		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{code}, Services: local, DecidedBy: ByHardPolicy, Checks: []int64{check},
+		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{code}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{check},
 		shapes: func(string) (shapes []shape) {
 			for _, a := range alterations {
-				shapes = append(shapes, shape{a.name, paused(code), check, func(t *trial) {
+				shapes = append(shapes, shape{name: a.name, want: paused(code), check: check, do: func(t *trial) {
 					s, report := t.prepared(a)
 					t.attackIn(s, func() *Reply { return s.Pursue(encode(report)) })
 				}})
@@ -99,10 +99,10 @@ func policed(id, title, altered, code string, check int64, alterations ...altera
 // unreadable is an attack by a malformed report, which is check 1.
 func unreadable(id, title, altered string, alterations ...alteration) Attack {
 	return Attack{
-		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{authority.MalformedProposal}, Services: local, DecidedBy: ByHardPolicy, Checks: []int64{1},
+		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{authority.MalformedProposal}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{1},
 		shapes: func(string) (shapes []shape) {
 			for _, a := range alterations {
-				shapes = append(shapes, shape{a.name, malformed, 0, func(t *trial) {
+				shapes = append(shapes, shape{name: a.name, want: malformed, do: func(t *trial) {
 					s, report := t.prepared(a)
 					t.malformedIn(s, encode(report))
 				}})
@@ -121,7 +121,7 @@ func (t *trial) prepared(a alteration) (*session, object) {
 	t.former = s.Seen.ObservationID
 	s.Observe()
 	report := s.Report(s.Entry(prepare.operation, prepare.with))
-	a.alter(t, report)
+	t.alter(func() { a.alter(t, report) })
 	return s, report
 }
 
@@ -130,7 +130,7 @@ func (t *trial) prepared(a alteration) (*session, object) {
 func amounts() Attack {
 	const written = "An amount is written as a number, with decimals, or below zero."
 	wrong := func(name string, value any) shape {
-		return shape{name, malformed, 0, func(t *trial) {
+		return shape{name: name, want: malformed, do: func(t *trial) {
 			member := map[string]string{Merchant: "amountCents", Bank: "amountCents", Broker: "limitPriceCents"}[t.service]
 			a := alteration{name, func(_ *trial, r object) { action(r)["args"].(object)[member] = value }}
 			if t.service != Merchant {
@@ -147,13 +147,13 @@ func amounts() Attack {
 			s.Must(way.prepare)
 			s.Observe()
 			report := s.Report(s.Entry(way.commit.operation, way.commit.with))
-			a.alter(t, report)
+			t.alter(func() { a.alter(t, report) })
 			t.malformedIn(s, encode(report))
 		}}
 	}
 	return Attack{
 		ID: "B06", Title: "Money as number, decimal or negative", Altered: written, Twin: ofAmount,
-		Expected: []string{authority.MalformedProposal}, Services: local, DecidedBy: ByHardPolicy, Checks: []int64{1},
+		Expected: []string{authority.MalformedProposal}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{1},
 		shapes: one(wrong("number", 5000), wrong("decimal", "50.00"), wrong("negative", "-5000")),
 	}
 }
@@ -161,15 +161,15 @@ func amounts() Attack {
 // stale is B08: the server moves on between the observation and the report (G-11).
 func stale() Attack {
 	moved := func(name, event string) shape {
-		return shape{name, paused(authority.StaleState), 4, func(t *trial) {
+		return shape{name: name, want: paused(authority.StaleState), check: 4, do: func(t *trial) {
 			s, report := t.prepared(alteration{name, func(*trial, object) {}})
-			s.Simulate(event)
+			t.alter(func() { s.Simulate(event) })
 			t.attackIn(s, func() *Reply { return s.Pursue(encode(report)) })
 		}}
 	}
 	return Attack{
 		ID: "B08", Title: "Old state revision or document epoch", Altered: "After the observation the service's state is revised, or the document is left.", Twin: inSameRun,
-		Expected: []string{authority.StaleState}, Services: local, DecidedBy: ByHardPolicy, Checks: []int64{4},
+		Expected: []string{authority.StaleState}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{4},
 		shapes: one(moved("revision", run.SimulateReviseState), moved("epoch", run.SimulateNavigate)),
 	}
 }
@@ -187,7 +187,9 @@ func overBudget(t *trial) {
 	twin := t.open(setup{Budget: totals[t.service]})
 	twin.Walk()
 	t.twin(twin, func() *Reply { return purchase(twin) })
-	s := t.open(setup{Budget: totals[t.service] - 1})
+	budget := totals[t.service]
+	t.alter(func() { budget-- })
+	s := t.open(setup{Budget: budget})
 	s.Walk()
 	t.attackIn(s, func() *Reply { return purchase(s) })
 }

@@ -2,14 +2,14 @@ package attack
 
 // Result is what one attack on one service came to.
 type Result struct {
-	AttackID  string `json:"attackId"`
-	Service   string `json:"service"`
-	Title     string `json:"title"`
-	DecidedBy string `json:"decidedBy"`
-	// Expected and Got are of the shape that decides: the first that was not blocked, or
+	AttackID string `json:"attackId"`
+	Service  string `json:"service"`
+	Title    string `json:"title"`
+	// DecidedBy, Expected and Got are of the shape that decides: the first that was not blocked, or
 	// the last. A line of several shapes names each in Shapes.
-	Expected Answer `json:"expected"`
-	Got      Answer `json:"got"`
+	DecidedBy string `json:"decidedBy"`
+	Expected  Answer `json:"expected"`
+	Got       Answer `json:"got"`
 	// Failed is the first check that policy.checked names as failed in the run's evidence,
 	// null where nothing was checked.
 	Failed  *Check   `json:"failedCheck"`
@@ -31,15 +31,16 @@ type Check struct {
 
 // Shape is what one form of an attack came to.
 type Shape struct {
-	Name     string `json:"name"`
-	Expected Answer `json:"expected"`
-	Got      Answer `json:"got"`
-	Failed   *Check `json:"failedCheck"`
-	Permits  int64  `json:"permits"`
-	Effects  int64  `json:"effects"`
-	Twin     bool   `json:"twinPassed"`
-	Blocked  bool   `json:"blocked"`
-	Problem  string `json:"problem"`
+	Name      string `json:"name"`
+	DecidedBy string `json:"decidedBy"`
+	Expected  Answer `json:"expected"`
+	Got       Answer `json:"got"`
+	Failed    *Check `json:"failedCheck"`
+	Permits   int64  `json:"permits"`
+	Effects   int64  `json:"effects"`
+	Twin      bool   `json:"twinPassed"`
+	Blocked   bool   `json:"blocked"`
+	Problem   string `json:"problem"`
 }
 
 // Summary counts the lines of a suite.
@@ -68,7 +69,7 @@ func (s *Summary) Held() bool {
 // add takes the outcome of a shape into the line.
 func (r *Result) add(s Shape) {
 	if len(r.Shapes) == 0 || r.Blocked {
-		r.Expected, r.Got, r.Failed, r.Blocked, r.Problem = s.Expected, s.Got, s.Failed, s.Blocked, s.Problem
+		r.DecidedBy, r.Expected, r.Got, r.Failed, r.Blocked, r.Problem = s.DecidedBy, s.Expected, s.Got, s.Failed, s.Blocked, s.Problem
 		if s.Problem != "" && s.Name != "" {
 			r.Problem = s.Name + ": " + s.Problem
 		}

@@ -62,7 +62,8 @@ type Config struct {
 // Runner carries attacks out, one at a time. It is safe for concurrent use.
 type Runner struct {
 	Config
-	busy sync.Mutex
+	busy      sync.Mutex
+	unaltered bool // for tests: every attack is its own twin, and none may count as blocked
 }
 
 // New returns a runner.
@@ -92,7 +93,7 @@ func (r *Runner) Run(ctx context.Context, id, service string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{AttackID: a.ID, Service: service, Title: a.Title, DecidedBy: a.DecidedBy, Label: Label, Runs: []string{}, Shapes: []Shape{}}
+	result := &Result{AttackID: a.ID, Service: service, Title: a.Title, Label: Label, Runs: []string{}, Shapes: []Shape{}}
 	for _, s := range a.shapes(service) {
 		t := &trial{r: r, ctx: ctx, cookie: cookie, attack: a, service: service, shape: s}
 		result.add(t.run())

@@ -26,18 +26,19 @@ type trial struct {
 	service string
 	shape   shape
 
-	runs   []string
-	err    error
-	wrong  string // with what the attack left behind, beside the numbers
-	former string // observation that the twin rested on
-	found  Shape
-	twins  int // that were played
-	tried  bool
+	runs    []string
+	err     error
+	wrong   string // with what the attack left behind, beside the numbers
+	former  string // observation that the twin rested on
+	found   Shape
+	decided string // who decided about the attack, by the run's evidence
+	twins   int    // that were played
+	tried   bool
 }
 
 // run plays the shape and ends its runs, whatever came of it.
 func (t *trial) run() Shape {
-	t.found = Shape{Name: t.shape.name, Expected: t.shape.want, Twin: true}
+	t.found = Shape{Name: t.shape.name, DecidedBy: or(t.shape.by, ByHardPolicy), Expected: t.shape.want, Twin: true}
 	t.shape.do(t)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endingFor)
 	defer cancel()
@@ -71,6 +72,8 @@ func (t *trial) judge() Shape {
 		f.Problem = fmt.Sprintf("%d effects at the service", f.Effects)
 	case t.shape.check != 0 && (f.Failed == nil || f.Failed.Number != t.shape.check):
 		f.Problem = fmt.Sprintf("policy.checked does not name check %d as the first that failed", t.shape.check)
+	case t.decided != f.DecidedBy:
+		f.Problem = fmt.Sprintf("decided by %s instead of %s", t.decided, f.DecidedBy)
 	case t.wrong != "":
 		f.Problem = t.wrong
 	default:
@@ -191,6 +194,14 @@ func (t *trial) attackIn(s *session, f func() *Reply) {
 	}
 	t.tried = true
 	t.found.Got = r.Answer
+	t.left(before, after)
+	if t.decided = or(t.decided, ByRuntime); r.Answer == malformed {
+		t.decided = ByHardPolicy // check 1 leaves no event
+	}
+}
+
+// left takes in what came between two measures of a run.
+func (t *trial) left(before, after measure) {
 	t.found.Effects += after.effects - before.effects
 	for _, e := range after.events[len(before.events):] {
 		switch e.Type {
@@ -198,8 +209,39 @@ func (t *trial) attackIn(s *session, f func() *Reply) {
 			t.found.Permits++
 		case (run.Checked{}).EventType():
 			t.fail(t.checked(e))
+		case (run.Decided{}).EventType():
+			t.fail(t.judged(e))
 		}
 	}
+}
+
+// sparing carries an attack out that must leave another run alone, and counts what it did
+// there.
+func (t *trial) sparing(other *session, attack func()) {
+	before := t.measure(other)
+	attack()
+	if after := t.measure(other); t.err == nil {
+		t.left(before, after)
+	}
+}
+
+// alter does the one thing in which an attack differs from its twin.
+func (t *trial) alter(f func()) {
+	if t.err == nil && !t.r.unaltered {
+		f()
+	}
+}
+
+// judged notes that the guardian decided.
+func (t *trial) judged(e evidence.Event) error {
+	var d run.Decided
+	if err := canon.Unmarshal(e.Data, &d); err != nil {
+		return fmt.Errorf("event %s is unreadable: %w", e.ID, err)
+	}
+	if d.Decision != run.Allow {
+		t.decided = d.Provenance
+	}
+	return nil
 }
 
 // malformedIn sends a malformed report: the route refuses it and stores nothing (L-11).
@@ -242,7 +284,7 @@ func (t *trial) checked(e evidence.Event) error {
 	}
 	for _, f := range c.Findings {
 		if f.Result == run.CheckFailed && t.found.Failed == nil {
-			t.found.Failed = &Check{f.Check, f.Name}
+			t.found.Failed, t.decided = &Check{f.Check, f.Name}, ByHardPolicy
 		}
 	}
 	return nil
