@@ -34,9 +34,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s: want %d, %s", e.Request, e.Want, e.Got())
 }
 
-// do sends a request and reads the answer into v. An answer with another status is
-// a *[RefusedError].
-func (c *Owner) do(ctx context.Context, method, path string, body any, status int, v any) (Reply, error) {
+// Once sends one request under the session, with nil for no body, and returns its
+// answer whatever its status.
+func (c *Owner) Once(ctx context.Context, method, path string, body any) (Reply, error) {
 	var raw []byte
 	if body != nil {
 		var err error
@@ -56,7 +56,13 @@ func (c *Owner) do(ctx context.Context, method, path string, body any, status in
 	if c.cookie != "" {
 		r.Header.Set("Cookie", c.cookie)
 	}
-	got, err := Send(c.HTTP, r)
+	return Send(c.HTTP, r)
+}
+
+// do sends a request and reads the answer into v. An answer with another status is
+// a *[RefusedError].
+func (c *Owner) do(ctx context.Context, method, path string, body any, status int, v any) (Reply, error) {
+	got, err := c.Once(ctx, method, path, body)
 	if err != nil {
 		return Reply{}, err
 	}
