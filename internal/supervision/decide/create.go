@@ -73,12 +73,11 @@ func (d *Deciding) termsWith(terms json.RawMessage, texts map[string]string) jso
 }
 
 // DispatchSession emits the intent to open the hosted session.
-func (d *Deciding) DispatchSession(executionID, sessionID, effectDigest string, dispatch run.Dispatch, holder string) {
+func (d *Deciding) DispatchSession(executionID, sessionID, effectDigest string, dispatch run.Dispatch, holder string, freezeEpoch int64) {
 	d.emit(&run.HostedSessionEvent{
 		Phase: run.SessionDispatched, ExecutionID: executionID, SessionID: sessionID, EffectDigest: effectDigest,
-		Dispatch: &dispatch, Lease: &run.Lease{Holder: holder, Until: d.now.Add(run.LeaseLife)},
+		Dispatch: &dispatch, Lease: &run.Lease{Holder: holder, Until: d.now.Add(run.LeaseLife)}, FreezeEpoch: &freezeEpoch,
 	})
-	d.out.Freezable = true
 }
 
 // OpenSession emits the store's receipt for the hosted session, also when the

@@ -16,7 +16,7 @@ type Transition struct {
 	Texts     []evidence.Text
 	Fates     []Fate
 	NotAfter  evidence.Time // 0: no limit
-	Freezable bool          // issues, claims or dispatches
+	Freezable bool          // issues, claims or dispatches, see freezable
 }
 
 // Fate is the one end of an issued permit.
@@ -118,6 +118,7 @@ func (d *Deciding) Done() (*Transition, error) {
 func (d *Deciding) emit(b run.Event) {
 	id := d.fresh.ID()
 	d.fold.Apply(id, b)
+	d.out.Freezable = d.out.Freezable || freezable(b)
 	d.out.Drafts = append(d.out.Drafts, evidence.Draft{ID: id, Type: b.EventType(), Data: b})
 }
 

@@ -65,7 +65,6 @@ func (d *Deciding) Claim(r ClaimRequest) (*propose.Entry, *authority.Denial) {
 		Args: entry.Args, Postconditions: entry.Effect.Postconditions, EffectDigest: p.EffectDigest, AmountCents: p.AmountCents,
 		Dispatch: dispatch, Lease: run.Lease{Holder: r.Holder, Until: d.now.Add(run.LeaseLife)}, FreezeEpoch: r.FreezeEpoch,
 	})
-	d.out.Freezable = true
 	d.notAfter(d.now.Add(run.DispatchLife)) // then the attempt is given up: a claim stored later could send nothing
 	d.notAfter(p.ExpiresAt)
 	d.notAfter(s.Grant(p.Bindings.GrantID).ExpiresAt)

@@ -94,7 +94,6 @@ func (d *Deciding) issue(review policy.Review) *run.Permit {
 		Bindings: bindings(s, s.Turn.ID, grant.ID, entry, s.Turn.ActionDigest),
 	}
 	d.emit(&run.Issued{Permit: permit, EntryID: entry.EntryID, Class: entry.Effect.Class, AmountCents: entry.Amount()})
-	d.out.Freezable = true
 	d.notAfter(permit.ExpiresAt)
 	return s.Permit
 }

@@ -36,11 +36,11 @@ func (g *Gateway) Create(ctx context.Context, r CreateRequest) (string, error) {
 			return id, err
 		}
 	}
-	return "", fmt.Errorf("%w: the guardian policy does not stand still", ErrUnavailable)
+	return "", fmt.Errorf("%w: what the run rests on does not stand still", ErrUnavailable)
 }
 
-// create is one try; again says that the policy has changed meanwhile and nothing was
-// stored.
+// create is one try; again says that the policy, or how often the workspace was frozen,
+// has changed meanwhile and nothing was stored.
 func (g *Gateway) create(ctx context.Context, r admission.Admitted) (id string, again bool, err error) {
 	if denial := g.built().Deny(r.Config); denial != nil {
 		return "", false, denial
@@ -65,8 +65,7 @@ func (g *Gateway) create(ctx context.Context, r admission.Admitted) (id string, 
 	}
 	create.Terms, create.TermTexts, create.Constraints = terms.JSON, terms.Texts, terms.Constraints
 	if r.Config.Target == run.TargetHosted {
-		id, err = g.createHosted(ctx, svc, create) // a bound run is local
-		return id, false, err
+		return g.createHosted(ctx, svc, create) // a bound run is local
 	}
 	return g.createLocal(ctx, svc, create, r)
 }
@@ -88,7 +87,7 @@ func (g *Gateway) fresh(ctx context.Context) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{Deciding: decide.Begin(nil, now, Seed(), true, g.Doors)}, nil
+	return &attempt{epoch: g.epoch.Load(), Deciding: decide.Begin(nil, now, Seed(), true, g.Doors)}, nil
 }
 
 // createLocal stores run, grant, service state, first observation and start in
@@ -131,14 +130,14 @@ func (g *Gateway) once(ctx context.Context, a *attempt) error {
 // createHosted stores the run with the intent to open its session at the store,
 // sends that, stores the receipt, and starts the run with what it then sees. As in
 // Operate, a caller that hangs up ends nothing.
-func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.CreateRequest) (string, error) {
+func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.CreateRequest) (id string, again bool, err error) {
 	asked := time.Now()
 	a, err := g.fresh(ctx)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if err := ctx.Err(); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return "", false, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	ctx = g.outliving(ctx)
 	r.RunID = a.NewID()
@@ -147,21 +146,21 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.Create
 	request := service.Request{Method: "POST", Path: "/api/sessions", Body: []byte("{}")}
 	effect := sessionEntry(svc).EffectDigest(svc.Name(), 0)
 	intent := g.link.Dispatch(a.State(), sessionID, request)
-	a.DispatchSession(executionID, sessionID, effect, *intent, g.Ledger.Holder())
+	a.DispatchSession(executionID, sessionID, effect, *intent, g.Ledger.Holder(), a.epoch)
 	s := a.State()
 	permit := g.link.Permit(intent, executionID, r.RunID, effect, a.Now(), s.Grants[0].ExpiresAt)
-	got, err := g.sendSession(ctx, a, permit, request, asked.Add(g.sendWindow()))
-	if err != nil {
-		return "", err
+	got, again, err := g.sendSession(ctx, a, permit, request, asked.Add(g.sendWindow()))
+	if again || err != nil {
+		return "", again, err
 	}
 	g.Fault("session-answer")
 	if denial, err := g.openSession(ctx, r.RunID, got); denial != nil || err != nil {
-		return r.RunID, first(err, denied(denial))
+		return r.RunID, false, first(err, denied(denial))
 	}
 	g.Fault("session-receipt")
 	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
-	return r.RunID, g.looking(ctx, r.RunID, nil, func(a *attempt, look func() error) error {
+	return r.RunID, false, g.looking(ctx, r.RunID, nil, func(a *attempt, look func() error) error {
 		if a.State().Status != run.StatusCreated {
 			return nil
 		}
@@ -177,15 +176,15 @@ func (g *Gateway) createHosted(ctx context.Context, svc Service, r decide.Create
 }
 
 // sendSession stores the run with its intent and sends that before notAfter.
-func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit, r service.Request, notAfter time.Time) (hosted.Answer, error) {
+func (g *Gateway) sendSession(ctx context.Context, a *attempt, p dispatch.Permit, r service.Request, notAfter time.Time) (got hosted.Answer, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
 	s := a.State()
-	if err := g.once(ctx, a); err != nil {
-		return hosted.Answer{}, err
+	if again, err := g.commit(ctx, a); again || err != nil {
+		return got, again, err
 	}
 	g.Fault("session-intent")
-	return g.link.Send(ctx, s, p, r, notAfter), nil
+	return g.link.Send(ctx, s, p, r, notAfter), false, nil
 }
 
 func first(errs ...error) error {

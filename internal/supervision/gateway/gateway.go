@@ -128,6 +128,7 @@ type Gateway struct {
 	link     hosted.Link
 	lines    line.Lines
 	settled  atomic.Pointer[time.Time] // see Settled
+	epoch    atomic.Int64              // see learnEpoch
 }
 
 // New returns a gateway.
@@ -163,6 +164,7 @@ type attempt struct {
 	subject ledger.Subject
 	*decide.Deciding
 	change ledger.Change
+	epoch  int64                  // freezes that the decision knows of
 	stored func([]evidence.Event) // when not nil, gets the events once they are stored
 	// recalled says that nothing was read: only what the ledger takes counts then.
 	recalled bool
@@ -218,7 +220,7 @@ func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{subject: c.Subject, Deciding: decide.Begin(c.State, c.Now, Seed(), c.Alive, g.Doors)}, nil
+	return &attempt{subject: c.Subject, epoch: g.epoch.Load(), Deciding: decide.Begin(c.State, c.Now, Seed(), c.Alive, g.Doors)}, nil
 }
 
 // recall begins from what this process has stored or read last, and reads no more
@@ -233,7 +235,7 @@ func (g *Gateway) recall(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{subject: subject, Deciding: decide.Begin(s, now, Seed(), true, g.Doors), recalled: true}, nil
+	return &attempt{subject: subject, epoch: g.epoch.Load(), Deciding: decide.Begin(s, now, Seed(), true, g.Doors), recalled: true}, nil
 }
 
 // Seed is the randomness of one decision. It panics when the system has none; nothing
@@ -262,7 +264,10 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 		}
 		return false, nil
 	case ledger.Conflict:
-		if r.Which == ledger.OnFreeze {
+		switch r.Which {
+		case ledger.OnEpoch:
+			return true, g.learnEpoch(ctx)
+		case ledger.OnFreeze:
 			return false, &authority.Denial{Reason: authority.Frozen, Detail: "The workspace is frozen; nothing is issued or dispatched until an owner unfreezes it."}
 		}
 		return true, nil
@@ -301,7 +306,7 @@ func (g *Gateway) fill(a *attempt, t *decide.Transition) error {
 	for _, f := range t.Fates {
 		a.change.Fates = append(a.change.Fates, ledger.Fate{Workspace: g.Workspace, PermitID: f.PermitID, Subject: key, Fate: f.Fate, Cause: f.Cause, Execution: f.ExecutionID})
 	}
-	a.change.Freezable = a.change.Freezable || t.Freezable
+	a.change.Freezable, a.change.FreezeEpoch = a.change.Freezable || t.Freezable, a.epoch
 	if t.NotAfter != 0 {
 		a.change.NotAfter = t.NotAfter.Time()
 	}

@@ -3,14 +3,12 @@ package gateway_test
 import (
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"countersign/dispatch"
-	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/identity"
 	"countersign/internal/ledger"
@@ -180,24 +178,6 @@ var guards = []guard{
 type burying struct{ gateway.Ledger }
 
 func (burying) HolderAlive(context.Context, string) (bool, error) { return false, nil }
-
-// freeze freezes the workspace and returns what lifts it.
-func (h *house) freeze() (lift func()) {
-	h.t.Helper()
-	set := func(attributes ...ledger.Attribute) {
-		h.t.Helper()
-		key := ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindWorkspace, ID: ledger.DefaultWorkspace}
-		s, _, err := h.ledger.Load(h.t.Context(), key)
-		if errors.Is(err, ledger.ErrNotFound) {
-			s.Head, err = evidence.Genesis, nil
-		}
-		must(h.t, err)
-		w := ledger.Write{Key: key, Revision: s.Revision, Head: s.Head, State: []byte("{}"), Attributes: attributes}
-		must(h.t, h.ledger.Commit(h.t.Context(), ledger.Change{Writes: []ledger.Write{w}}).Err())
-	}
-	set(ledger.Attribute{Name: ledger.AttributeFrozen, Value: "1"})
-	return func() { set() }
-}
 
 // H-017 H-080 H-081 H-134 G-12 L-8 design 1: what each guard refuses happens as soon as
 // the guard is off; where several stand behind each other, each holds alone.

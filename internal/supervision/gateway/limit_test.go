@@ -161,70 +161,6 @@ func TestGrantExhausted(t *testing.T) {
 	})
 }
 
-// L-8: while the workspace is frozen nothing is issued, claimed or dispatched, and
-// what is out still gets its receipt. Looking and revoking go on. Once the freeze is
-// lifted the permit that was refused is good again.
-func TestFrozen(t *testing.T) {
-	onEach(t, func(t *testing.T, e engine) {
-		var h *house
-		var lift func()
-		freezeAt := ""
-		h = newHouse(t, e, func(c *gateway.Config) {
-			c.Fault = func(point string) {
-				if point == freezeAt {
-					lift = h.freeze()
-				}
-			}
-		})
-		id := h.create(run.TargetLocal)
-		o, entry := h.entry(id, "merchant.catalog")
-		head := len(h.events(id))
-		lift = h.freeze()
-		if _, err := h.Propose(t.Context(), id, report(o, entry)); reason(err) != authority.Frozen {
-			t.Errorf("propose: %v", err)
-		}
-		if n := len(h.events(id)); n != head {
-			t.Errorf("a report that was refused left %d events", n-head)
-		}
-		lift()
-		p := h.allow(id, "merchant.catalog")
-		lift = h.freeze()
-		if _, err := h.Operate(t.Context(), request(id, p)); reason(err) != authority.Frozen {
-			t.Errorf("operate: %v", err)
-		}
-		if got := h.refusals(id); !slices.Equal(got, []string{authority.Frozen}) {
-			t.Errorf("refusals %v", got)
-		}
-		if _, err := h.Create(t.Context(), createRequest(run.TargetHosted)); reason(err) != authority.Frozen {
-			t.Errorf("a session at the store: %v", err)
-		}
-		if _, err := h.Observe(t.Context(), id); err != nil {
-			t.Errorf("observe: %v", err)
-		}
-		must(t, h.Revoke(t.Context(), h.create(run.TargetLocal)))
-		lift()
-		if out, err := h.Operate(t.Context(), request(id, p)); err != nil || out.State != run.ExecutionVerified {
-			t.Errorf("after the freeze: %+v, %v", out, err)
-		}
-		h.verify(id)
-
-		for _, at := range []string{"after-intent", "after-send", "before-receipt"} {
-			id, p := h.toSubmit()
-			freezeAt = at
-			out, err := h.Operate(t.Context(), request(id, p))
-			freezeAt = ""
-			if err != nil || out.State != run.ExecutionVerified || out.Receipt.JWS == nil {
-				t.Errorf("frozen %s: %+v, %v", at, out, err)
-			}
-			if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != 13700 {
-				t.Errorf("frozen %s: status %s, budget %+v", at, s.Status, s.Budget)
-			}
-			lift()
-			h.verify(id)
-		}
-	})
-}
-
 // stopped reads at one time, however late it is.
 type stopped struct {
 	gateway.Ledger
@@ -306,8 +242,9 @@ var waitedGuard = guard{"a claim that waited until its permit had expired", []la
 	p := h.allow(id, "merchant.catalog")
 	h.clock.Move(31 * time.Second)
 	still := &stopped{Ledger: h.ledger, at: h.issuedAt(id).Add(29 * time.Second)}
-	still.reads.Store(1)
 	g := h.opening(append([]layer{{"", func(c *gateway.Config) { c.Ledger = still }}}, off...))
+	must(h.t, g.LearnEpoch(h.t.Context())) // else it decides twice
+	still.reads.Store(1)
 	_, err := g.Operate(h.t.Context(), request(id, p))
 	return id, h.count(id, "execution.dispatched") == 1, err
 }}

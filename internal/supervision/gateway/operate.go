@@ -82,8 +82,8 @@ func (g *Gateway) carry(ctx context.Context, c *claim) error {
 	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
 	err := g.decide(ctx, c.RunID, func(a *attempt) error { return g.claim(ctx, a, c) })
-	if denial, ok := errors.AsType[*authority.Denial](err); ok && denial.Reason == authority.Frozen {
-		return g.refuse(ctx, c, denial)
+	if isFrozen(err) {
+		return g.refuse(ctx, c, err)
 	}
 	if errors.Is(err, ErrUnknown) {
 		// An intent may be stored, now or a little later. Nothing was sent, and
@@ -203,13 +203,18 @@ func (g *Gateway) lookUp(ctx context.Context, a *attempt, c *claim) error {
 	return nil
 }
 
-// refuse records a refusal that was found outside a decision.
-func (g *Gateway) refuse(ctx context.Context, c *claim, denial *authority.Denial) error {
-	err := g.decide(ctx, c.RunID, func(a *attempt) error {
-		a.Refuse(c.permitID, denial.Reason, canon.Hash(c.Body))
-		return denial
+// refuse records that a freeze has refused the claim, and stops the run for it; a
+// managed attempt stops its run itself.
+func (g *Gateway) refuse(ctx context.Context, c *claim, frozen error) error {
+	return g.decide(ctx, c.RunID, func(a *attempt) error {
+		a.Refuse(c.permitID, authority.Frozen, canon.Hash(c.Body))
+		if !c.Managed {
+			if err := g.freeze(ctx, a); err != nil {
+				return err
+			}
+		}
+		return frozen
 	})
-	return err
 }
 
 // claim decides the claim and prepares the one commit that stores it with its
@@ -263,7 +268,7 @@ func authorityEnd(s *run.State, c *claim) evidence.Time {
 }
 
 func (g *Gateway) claimRequest(ctx context.Context, a *attempt, c *claim) (decide.ClaimRequest, *authority.Denial, error) {
-	r := decide.ClaimRequest{PermitID: c.permitID, Action: c.action, ExecutionID: a.NewID(), Holder: g.Ledger.Holder()}
+	r := decide.ClaimRequest{PermitID: c.permitID, Action: c.action, ExecutionID: a.NewID(), Holder: g.Ledger.Holder(), FreezeEpoch: a.epoch}
 	if c.Token != "" && !c.genuine {
 		return r, &authority.Denial{Reason: authority.PermitMismatch, Detail: "This is no permit of this run."}, nil
 	}

@@ -31,7 +31,8 @@ type Turn struct {
 }
 
 // Propose takes a consumer's report: hard checks, guardian, and for an ALLOW the
-// one permit (H-132). A malformed report stores nothing.
+// one permit (H-132). A malformed report stores nothing; one that would get a permit
+// while the workspace is frozen stops the run and stores nothing of itself.
 func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, error) {
 	report, err := propose.ParseReport(body, g.Doors.Checks...)
 	if err != nil {
@@ -63,6 +64,9 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 		a.Measure(metrics)
 		return nil
 	})
+	if isFrozen(err) {
+		err = g.decide(ctx, id, func(a *attempt) error { return first(g.freeze(ctx, a), err) })
+	}
 	if err != nil {
 		return nil, err
 	}

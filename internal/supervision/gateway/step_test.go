@@ -741,7 +741,7 @@ type afterCommit struct {
 func (l afterCommit) Commit(ctx context.Context, c ledger.Change) ledger.Result {
 	r := l.Ledger.Commit(ctx, c)
 	for _, w := range c.Writes {
-		if slices.ContainsFunc(w.Events, func(e evidence.Event) bool { return e.Type == l.eventType }) {
+		if r.Outcome == ledger.Stored && slices.ContainsFunc(w.Events, func(e evidence.Event) bool { return e.Type == l.eventType }) {
 			l.do()
 		}
 	}

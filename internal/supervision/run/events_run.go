@@ -92,10 +92,11 @@ type HostedSessionEvent struct {
 	ExecutionID  string    `json:"executionId"`
 	SessionID    string    `json:"sid"`
 	EffectDigest string    `json:"effectDigest"`
-	Dispatch     *Dispatch `json:"dispatch"`   // with phase dispatched
-	Lease        *Lease    `json:"lease"`      // with phase dispatched
-	Receipt      *string   `json:"receipt"`    // with phase opened: compact JWS of the store
-	ReasonCode   *string   `json:"reasonCode"` // with phase failed
+	Dispatch     *Dispatch `json:"dispatch"`    // with phase dispatched
+	Lease        *Lease    `json:"lease"`       // with phase dispatched
+	FreezeEpoch  *int64    `json:"freezeEpoch"` // with phase dispatched
+	Receipt      *string   `json:"receipt"`     // with phase opened: compact JWS of the store
+	ReasonCode   *string   `json:"reasonCode"`  // with phase failed
 }
 
 func (HostedSessionEvent) EventType() string { return "hosted.session" }
@@ -104,7 +105,7 @@ func (e HostedSessionEvent) apply(f *fold) {
 	switch h := f.s.Hosted; e.Phase {
 	case SessionDispatched:
 		f.status("session-after-start", StatusCreated)
-		lawful := h == nil && f.s.Config.Target == TargetHosted && e.Dispatch != nil && e.Lease != nil && len(f.s.Grants) > 0
+		lawful := h == nil && f.s.Config.Target == TargetHosted && e.Dispatch != nil && e.Lease != nil && e.FreezeEpoch != nil && len(f.s.Grants) > 0
 		if !f.must(lawful, "session-intent", "a hosted session is dispatched once, for a hosted run with a grant") {
 			return
 		}

@@ -240,6 +240,9 @@ func (w *world) store(out *decide.Transition) {
 		}
 		w.fates[f.PermitID] = f
 	}
+	if problem := unfreezable(out); problem != "" {
+		w.Fatal(problem)
+	}
 	w.state, w.last = state, out
 	w.events, w.texts = append(w.events, sealed...), append(w.texts, out.Texts...)
 }
@@ -346,7 +349,7 @@ func (w *world) create(r decide.CreateRequest) {
 		if !w.local() {
 			execution, session := d.NewID(), d.NewID()
 			body := dispatch.HashBody([]byte("{}"))
-			d.DispatchSession(execution, session, canon.Hash([]byte("session")), sent(session, "/api/sessions", body), holder)
+			d.DispatchSession(execution, session, canon.Hash([]byte("session")), sent(session, "/api/sessions", body), holder, 0)
 		}
 	})
 }

@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign/internal/authority"
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/freeze"
+)
+
+// workspace reads the subject of the workspace; nil states that it was never frozen.
+func (g *Gateway) workspace(ctx context.Context) (ledger.Subject, *freeze.State, error) {
+	key := ledger.Key{Workspace: g.Workspace, Kind: ledger.KindWorkspace, ID: g.Workspace}
+	subject, _, err := g.Ledger.Load(ctx, key)
+	if isNotFound(err) {
+		return subject, nil, nil
+	}
+	if err != nil {
+		return subject, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	s, err := freeze.DecodeState(subject.State)
+	return subject, s, err
+}
+
+// learnEpoch reads how many freezes the workspace has seen. It is remembered only to be
+// stated by the next Change: the ledger compares it.
+func (g *Gateway) learnEpoch(ctx context.Context) error {
+	_, s, err := g.workspace(ctx)
+	if err == nil && s != nil {
+		g.epoch.Store(s.Epoch)
+	}
+	return err
+}
+
+// isFrozen reports whether err says that the ledger refused a commit for a freeze.
+func isFrozen(err error) bool {
+	denial, ok := errors.AsType[*authority.Denial](err)
+	return ok && denial.Reason == authority.Frozen
+}
+
+// freeze stops the run because the workspace is frozen, in a commit that holds only
+// while that freeze stands. When it was lifted meanwhile the run goes on.
+func (g *Gateway) freeze(ctx context.Context, a *attempt) error {
+	subject, s, err := g.workspace(ctx)
+	if err != nil || s == nil || s.Frozen == nil {
+		return err
+	}
+	a.Deciding.Freeze()
+	a.change.Guards = append(a.change.Guards, ledger.Guard{Key: subject.Key, Revision: subject.Revision})
+	return nil
+}
