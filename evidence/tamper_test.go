@@ -213,7 +213,7 @@ func tamperings(t testing.TB, whole, other document, older, newer evidence.Signi
 	return all
 }
 
-// H-157.
+// H-157: whatever is changed, added, left out or put in another order in an export is found.
 func TestTamper(t *testing.T) {
 	older, newer := newKey(t), newKey(t)
 	keys := trust(older, newer)

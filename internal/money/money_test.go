@@ -8,6 +8,7 @@ import (
 	"testing"
 )
 
+// H-052: money is a decimal string of integer cents, in one spelling.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]Cents{
 		"0": 0, "1": 1, "9": 9, "10": 10, "12900": 12900, "13700": 13700, "100000000000": 100_000_000_000,
@@ -32,6 +33,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// H-173: sums are exact or refused.
 func TestAdd(t *testing.T) {
 	for _, c := range []struct {
 		a, b, sum Cents
