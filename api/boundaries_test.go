@@ -32,11 +32,11 @@ func TestBoundaries(t *testing.T) {
 		"Only a receipt signed by the pinned store key decides what happened. Anything else, whatever its status, is an *unknown outcome*",
 		"Revoking cannot undo what was dispatched.",
 	))
-	// H-024 H-025 H-169 H-178 H-186
+	// H-002 H-024 H-025 H-169 H-178
 	t.Run("scope", said(
+		"Integrating through an API of one's own, or a guardian as a proxy, is no part of it.",
 		"This is what exists in this build of countersign. What it does not name does not exist; a request for it fails and says so.",
 		"records of one installation share one workspace and are not isolated from each other.",
 		"No model is called, and nothing here measures one.",
-		"It permits nothing by itself.",
 	))
 }
