@@ -10,8 +10,9 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -274,11 +275,10 @@ func (r *Replica) tail() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-var requests = regexp.MustCompile(`(?m)^countersign_http_requests_total\{.*\} ([0-9.e+]+)$`)
-
-// Requests is how many requests the running process has answered since its start, by its
-// own count at /metrics.
-func (r *Replica) Requests() int {
+// Count sums a series of the running process's /metrics, which is named without
+// countersign_, over the lines whose labels hold each of these texts, such as
+// `state="verified"`.
+func (r *Replica) Count(series string, labels ...string) int {
 	r.tb.Helper()
 	request, err := http.NewRequestWithContext(r.tb.Context(), "GET", "http://"+r.metrics+"/metrics", nil)
 	must(r.tb, err)
@@ -287,13 +287,22 @@ func (r *Replica) Requests() int {
 	reply, err := client.Send(h, request)
 	must(r.tb, err)
 	sum := 0.0
-	for _, found := range requests.FindAllSubmatch(reply.Body, -1) {
-		n, err := strconv.ParseFloat(string(found[1]), 64)
+	for line := range strings.Lines(string(reply.Body)) {
+		end := strings.LastIndexByte(line, ' ')
+		family, held, _ := strings.Cut(line[:max(end, 0)], "{")
+		if family != "countersign_"+series || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(held, l) }) {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(line[end+1:]), 64)
 		must(r.tb, err)
 		sum += n
 	}
 	return int(sum)
 }
+
+// Requests is how many requests the running process has answered since its start, by its
+// own count at /metrics.
+func (r *Replica) Requests() int { r.tb.Helper(); return r.Count("http_requests_total") }
 
 // Client reaches this replica alone.
 func (r *Replica) Client() *http.Client { return r.in.Front(r).Client() }
