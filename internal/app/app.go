@@ -161,7 +161,7 @@ func (a *App) newAPI() (*edge.API, error) {
 		return nil, err
 	}
 	channel.Routes(api, owner.Config{
-		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: policies, Hosting: a.hosting,
+		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: policies, Attacks: a.attacks, Hosting: a.hosting,
 	})
 	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: owners, Keys: keys})
 	return api, nil

@@ -35,6 +35,7 @@ var contracted = []string{
 	"GET /api/v1/owner/workspace", "POST /api/v1/owner/workspace/services", "POST /api/v1/owner/workspace/guardians", "GET /api/v1/owner/workspace/evidence",
 	"GET /api/v1/owner/workspace/guardians/{id}", "PUT /api/v1/owner/workspace/guardians/{id}", "GET /api/v1/owner/workspace/guardians/{id}/evidence",
 	"POST /api/v1/owner/workspace/guardians/{id}/verify", "POST /api/v1/owner/workspace/guardians/{id}/activate", "GET /api/v1/owner/hosting",
+	"GET /api/v1/owner/attacks", "POST /api/v1/owner/attacks/run",
 	"GET /api/v1/capabilities", "GET /api/v1/observation", "POST /api/v1/turns", "GET /api/v1/decision", "POST /api/v1/operation",
 }
 

@@ -128,6 +128,9 @@ func record(h *house) map[string]exchange {
 	}
 	keep("get-limits", "what-is-missing", nil, h.owner("GET", "/limits", nil))
 	guardianExamples(h, keep)
+	keep("list-attacks", "catalog", nil, h.owner("GET", "/attacks", nil))
+	altered := map[string]any{"attackId": "B10", "service": "bank"}
+	keep("run-attack", "altered-argument", altered, h.owner("POST", "/attacks/run", altered))
 	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
 	return all
 }

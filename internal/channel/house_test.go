@@ -28,6 +28,7 @@ import (
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/sqlite"
+	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
@@ -123,7 +124,7 @@ func (h *house) answer(l net.Listener, c config) {
 	owners := identity.NewOwners(sessions, ledger.DefaultWorkspace, h.secret)
 	channel.Routes(h.api, owner.Config{
 		Gateway: h.gateway, Steps: h.steps(c.executor), Owners: owners, Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
-		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList, Workspace: h.workspace(owners), Hosting: h.hosting,
+		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList, Workspace: h.workspace(owners), Attacks: h.attacks(owners), Hosting: h.hosting,
 	})
 	h.serve(l)
 }
@@ -133,11 +134,24 @@ func (h *house) workspace(owners *identity.Owners) *workspace.Workspace {
 	return workspace.New(workspace.Config{
 		Ledger: h.ledger, Signing: h.keys.Evidence(), Issuer: h.origin, Workspace: ledger.DefaultWorkspace, Runs: h.gateway, Services: h.gateway.Services,
 		Channels: []string{"http"}, Log: slog.New(slog.DiscardHandler), HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Base: h.origin,
-		SignIn: func(ctx context.Context) (string, func(context.Context) error, error) {
-			cookie, session, err := owners.SignIn(ctx, h.secret, "verification")
-			return edge.OwnerCookie + "=" + cookie, func(ctx context.Context) error { return owners.SignOut(ctx, session) }, err
-		},
+		SignIn: h.signingIn(owners, "verification"),
 	})
+}
+
+// attacks are played against this house's own server.
+func (h *house) attacks(owners *identity.Owners) *attack.Runner {
+	return attack.New(attack.Config{
+		Runs: h.gateway, Ledger: h.ledger, Workspace: ledger.DefaultWorkspace, Log: slog.New(slog.DiscardHandler),
+		HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Base: h.origin, Origin: h.origin, SignIn: h.signingIn(owners, "attack"),
+	})
+}
+
+// signingIn makes sessions for what acts as an owner within the server.
+func (h *house) signingIn(owners *identity.Owners, purpose string) func(context.Context) (string, func(context.Context) error, error) {
+	return func(ctx context.Context) (string, func(context.Context) error, error) {
+		cookie, session, err := owners.SignIn(ctx, h.secret, purpose)
+		return edge.OwnerCookie + "=" + cookie, func(ctx context.Context) error { return owners.SignOut(ctx, session) }, err
+	}
 }
 
 // hosting stands for what package app says.

@@ -32,6 +32,7 @@ type Config struct {
 	Specification []byte        // api/protocol.md
 	Status        Status
 	Workspace     *workspace.Workspace
+	Attacks       Attacks
 	Hosting       func(context.Context) (Hosting, error)
 	Heartbeat     time.Duration // of streams; 0 means 15 s, only tests set it
 	MaxList       int           // bytes; 0 means MaxList, only tests set it
@@ -80,6 +81,7 @@ func Register(api *edge.API, c Config) {
 	}}
 	edge.Register(api, spec, o.specification)
 	registerWorkspace(api, o)
+	o.registerAttacks(api)
 }
 
 func operation(id, method, path, summary, description string, reasons ...string) edge.Operation {

@@ -74,7 +74,8 @@ const lineFor = 2 * time.Minute
 
 // Run carries an attack out on a service. That it was not blocked is no error: the result
 // says it. A denial means that there is no such attack, that it does not apply to the
-// service, or that one is under way. A caller that leaves ends nothing.
+// service, or that one is under way; a *[LimitError] that there were too many lately. A
+// caller that leaves ends nothing.
 func (r *Runner) Run(ctx context.Context, id, service string) (*Result, error) {
 	a, denial := r.choose(id, service)
 	if denial != nil {
@@ -84,6 +85,9 @@ func (r *Runner) Run(ctx context.Context, id, service string) (*Result, error) {
 		return nil, &authority.Denial{Reason: authority.AttemptInProgress, Detail: "An attack is under way; one is carried out at a time."}
 	}
 	defer r.busy.Unlock()
+	if err := r.room(ctx); err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
 	}

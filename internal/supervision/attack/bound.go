@@ -1,0 +1,59 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"countersign/internal/ledger"
+	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/records"
+)
+
+// MaxRuns is how many synthetic runs attacks may have made in the last hour before
+// another one begins. The whole suite makes about a hundred, one attack at most a dozen,
+// each of less than a hundred events: over the owner's route nobody fills a ledger.
+const MaxRuns = 250
+
+// period is how long a run of an attack counts.
+const period = time.Hour
+
+// LimitError refuses an attack until the runs of earlier ones count no more. The oldest
+// of them does so after RetryAfter.
+type LimitError struct{ RetryAfter time.Duration }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("attack: %d runs of attacks in the last hour; try again in %s", MaxRuns, e.RetryAfter.Round(time.Second))
+}
+
+// room is nil unless attacks have made their runs for now. The count is by the ledger, so
+// that all replicas of an installation share it.
+func (r *Runner) room(ctx context.Context) error {
+	now, err := r.Ledger.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
+	}
+	const page = 100
+	for counted, before := 0, ""; ; {
+		found, err := r.Ledger.Find(ctx, ledger.Query{
+			Workspace: r.Workspace, Kind: ledger.KindRun, Before: before, Limit: page,
+			Where: []ledger.Attribute{{Name: records.AttributePurpose, Value: records.PurposeAttack}},
+		})
+		if err != nil {
+			return fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
+		}
+		for _, s := range found {
+			age := now.Sub(s.UpdatedAt)
+			if age >= period {
+				return nil
+			}
+			if counted++; counted >= MaxRuns {
+				return &LimitError{period - age}
+			}
+		}
+		if len(found) < page {
+			return nil
+		}
+		before = found[len(found)-1].ID
+	}
+}
