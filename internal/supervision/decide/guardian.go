@@ -2,12 +2,16 @@ package decide
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/state"
 )
 
 // Matter is what a guardian is asked to judge: a report that passed every hard
@@ -36,12 +40,13 @@ type Matter struct {
 func (d *Deciding) Matter(r *propose.Report, review policy.Review, seen *run.Observed, text func(evidence.Commitment) (string, error)) Matter {
 	s := d.s
 	return Matter{
-		Service: s.Config.Service, Instruction: s.Instruction, Clarifications: s.Clarifications, Terms: s.Terms, Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(),
+		Service: s.Config.Service, Instruction: s.Instruction, Clarifications: slices.Clone(s.Clarifications), Terms: s.Terms, Grants: slices.Clone(s.Grants), Workflow: s.Workflow,
+		Position:    s.Position(),
 		Observation: seen, Report: r, Review: review, Text: text,
 	}
 }
 
-// Verdict is a guardian's answer.
+// Verdict is a guardian's answer. One that is not in the form of G-10 counts as a PAUSE.
 type Verdict struct {
 	Decision             string
 	ReasonCode           string
@@ -49,4 +54,21 @@ type Verdict struct {
 	ClarificationRequest *string
 	Provider             string
 	Provenance           string
+}
+
+// wellFormed reports whether it is a verdict that a guardian can give, in texts that
+// evidence can hold and a person can read (G-10).
+func (v *Verdict) wellFormed() bool {
+	return state.LawfulVerdict(v.Decision, v.ReasonCode) && legible(v.Explanation, propose.MaxExplanation) &&
+		(v.ClarificationRequest == nil || legible(*v.ClarificationRequest, propose.MaxQuestion)) &&
+		legible(v.Provider, maxProvider) && slices.Contains([]string{run.ByReplay, run.ByModel, run.ByRuntime}, v.Provenance)
+}
+
+// maxProvider bounds the name of a guardian's provider, in characters.
+const maxProvider = 64
+
+// legible reports whether a text has at most so many characters, all of which JSON and
+// every ledger can hold.
+func legible(s string, most int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsRune(s, 0)
 }

@@ -47,8 +47,11 @@ func (d *Deciding) take(attemptID *string, r *propose.Report, catalog []propose.
 // and, for an ALLOW, issues the one permit. It returns that permit or nil. What
 // is no verdict counts as a PAUSE for a malformed answer.
 func (d *Deciding) Judge(review policy.Review, v Verdict) *run.Permit {
-	if !state.LawfulVerdict(v.Decision, v.ReasonCode) {
-		v.Decision, v.ReasonCode, v.Provenance = run.Pause, authority.GuardianMalformed, run.ByRuntime
+	if !v.wellFormed() {
+		v = Verdict{
+			Decision: run.Pause, ReasonCode: authority.GuardianMalformed, Explanation: "What the guardian answered is no verdict, so it counts as a pause.",
+			Provider: d.s.Config.Interrogator, Provenance: run.ByRuntime,
+		}
 	}
 	decided := run.Decided{TurnID: d.s.Turn.ID, Decision: v.Decision, ReasonCode: v.ReasonCode, Explanation: d.text(v.Explanation), Provider: v.Provider, Provenance: v.Provenance}
 	if v.ClarificationRequest != nil {

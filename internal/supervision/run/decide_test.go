@@ -405,11 +405,26 @@ func TestGuardian(t *testing.T) {
 	w.verify()
 }
 
-// TestGuardianAnswersThatAreNone count as malformed, never as ALLOW (H-016, H-042).
+// TestGuardianAnswersThatAreNone count as malformed, never as ALLOW: what G-10 does not
+// know, and texts that are longer or that evidence could not hold (H-016, H-042).
 func TestGuardianAnswersThatAreNone(t *testing.T) {
+	said := func(f func(*decide.Verdict)) decide.Verdict {
+		v := allow
+		f(&v)
+		return v
+	}
 	for _, v := range []decide.Verdict{
 		{Decision: run.Allow, ReasonCode: authority.Unsafe}, {Decision: run.Allow}, {Decision: run.Pause, ReasonCode: authority.Relevant},
 		{Decision: run.Pause, ReasonCode: authority.OwnerRevoked}, {Decision: "allow", ReasonCode: authority.Relevant}, {},
+		{Decision: run.Terminate}, {Decision: run.Terminate, ReasonCode: authority.Relevant}, {Decision: run.Terminate, ReasonCode: "BECAUSE"},
+		said(func(v *decide.Verdict) { v.Explanation = strings.Repeat("x", 1001) }),
+		said(func(v *decide.Verdict) { v.Explanation = "half a character \xe2\x82" }),
+		said(func(v *decide.Verdict) { v.Explanation = "\x00" }),
+		said(func(v *decide.Verdict) { v.ClarificationRequest = pointer(strings.Repeat("x", 501)) }),
+		said(func(v *decide.Verdict) { v.ClarificationRequest = pointer("\xff") }),
+		said(func(v *decide.Verdict) { v.Provider = strings.Repeat("x", 65) }),
+		said(func(v *decide.Verdict) { v.Provenance = run.ByHardPolicy }),
+		said(func(v *decide.Verdict) { v.Provenance = "" }),
 	} {
 		w := begun(t, run.TargetLocal)
 		if w.judged("item", v) != nil {
@@ -422,8 +437,16 @@ func TestGuardianAnswersThatAreNone(t *testing.T) {
 		w.verify()
 	}
 	w := begun(t, run.TargetLocal)
-	w.judged("item", decide.Verdict{Decision: run.Terminate})
+	w.judged("item", terminate)
 	w.status(run.StatusTerminated)
+	// Control: the longest lawful texts are a verdict.
+	w = begun(t, run.TargetLocal)
+	if w.judged("item", said(func(v *decide.Verdict) {
+		v.Explanation, v.Provider = strings.Repeat("€", 1000), strings.Repeat("x", 64)
+		v.ClarificationRequest = pointer(strings.Repeat("€", 500))
+	})) == nil {
+		t.Error("a lawful verdict gave no permit")
+	}
 }
 
 // TestDecisionIsKept for GET /decision, with its texts.

@@ -28,7 +28,8 @@ var pauses = map[string]string{
 }
 
 // LawfulVerdict reports whether a guardian can decide so: ALLOW means relevant
-// and nothing else does, and a PAUSE has a reason to pause (G-10).
+// and nothing else does, a PAUSE has a reason to pause, and a TERMINATE has one of
+// the guardian's own (G-10).
 func LawfulVerdict(decision, reason string) bool {
 	switch decision {
 	case Allow:
@@ -36,7 +37,7 @@ func LawfulVerdict(decision, reason string) bool {
 	case Pause:
 		return pauses[reason] != ""
 	}
-	return decision == Terminate
+	return decision == Terminate && pauses[reason] == stopcontext.SourceGuardian
 }
 
 // PauseSource returns who is the source of the stop after a guardian's PAUSE.
