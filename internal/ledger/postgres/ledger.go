@@ -39,6 +39,10 @@ const (
 	// commitLimit is the longest that a statement may run; the server ends it
 	// first, the client a little later.
 	commitLimit = 10 * time.Second
+	// readLimit is the longest that a read may take, the wait for a session included,
+	// however long its caller would wait: a server that is reached and does not answer
+	// must not hold requests, nor the settler, for good.
+	readLimit = commitLimit + 2*time.Second
 )
 
 // Ledger is an open ledger on PostgreSQL. Its methods are safe for concurrent
@@ -52,6 +56,7 @@ type Ledger struct {
 	outbox   *outbox
 	presence *presence
 	keys     atomic.Pointer[map[string]string] // fingerprints, once CheckInstallation was asked about them
+	patience time.Duration                     // with a read: readLimit, only tests set less
 
 	writers   sync.WaitGroup
 	services  sync.WaitGroup
@@ -82,7 +87,7 @@ func open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 	if options.QueueSize <= 0 {
 		options.QueueSize = defaultQueueSize
 	}
-	l := &Ledger{options: options, queue: newQueue(options.QueueSize, options.BatchLimit), outbox: newOutbox()}
+	l := &Ledger{patience: readLimit, options: options, queue: newQueue(options.QueueSize, options.BatchLimit), outbox: newOutbox()}
 	defer func() {
 		if err != nil {
 			l.closePools()
@@ -227,8 +232,15 @@ func lockKey(purpose, name string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
+// patiently bounds what is asked of the server, however long ctx is.
+func (l *Ledger) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.patience)
+}
+
 // Ping writes to the database and returns nil when a commit is possible.
 func (l *Ledger) Ping(ctx context.Context) error {
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	_, err := l.writes.Exec(ctx, `
 		INSERT INTO probe (one, at) VALUES (1, floor(extract(epoch FROM clock_timestamp()) * 1000))
 		ON CONFLICT (one) DO UPDATE SET at = excluded.at`)
@@ -245,6 +257,8 @@ func (l *Ledger) CheckInstallation(ctx context.Context, fingerprints map[string]
 	if len(fingerprints) == 0 {
 		return errors.New("postgres: an installation has fingerprints")
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	before := l.keys.Swap(&fingerprints)
 	err := pgx.BeginFunc(ctx, l.writes, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("installation", "")); err != nil {
@@ -291,6 +305,8 @@ func (l *Ledger) EraseText(ctx context.Context, key ledger.Key, commitment strin
 	if !storable(key.Workspace, key.Kind, key.ID, commitment) {
 		return ledger.ErrNotFound
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	tag, err := l.writes.Exec(ctx, `DELETE FROM texts WHERE workspace = $1 AND kind = $2 AND subject = $3 AND commitment = $4`,
 		key.Workspace, key.Kind, key.ID, commitment)
 	if err != nil {

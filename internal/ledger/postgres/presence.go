@@ -69,6 +69,8 @@ func (l *Ledger) HolderAlive(ctx context.Context, holder string) (bool, error) {
 	if holder == l.Holder() {
 		return true, nil // whatever became of the session that shows it to others
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	var free bool
 	if err := l.reads.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock_shared($1)`, lockKey("holder", holder)).Scan(&free); err != nil {
 		return false, fmt.Errorf("postgres: holder: %w", err)

@@ -39,6 +39,8 @@ func (l *Ledger) time(server time.Time) time.Time {
 // Now returns the time that decisions and expiries are measured with: the
 // server's clock plus the offset.
 func (l *Ledger) Now(ctx context.Context) (time.Time, error) {
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	var now time.Time
 	if err := l.reads.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return time.Time{}, fmt.Errorf("postgres: now: %w", err)
@@ -56,6 +58,8 @@ func (l *Ledger) Load(ctx context.Context, key ledger.Key) (ledger.Subject, time
 		}
 		return ledger.Subject{}, now, err
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	var server time.Time
 	var revision, sequence, due, updated *int64
 	var head *string
@@ -93,6 +97,8 @@ func (l *Ledger) Events(ctx context.Context, key ledger.Key, after int64, limit 
 	if !storable(key.Workspace, key.Kind, key.ID) {
 		return nil, nil
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	rows, err := l.reads.Query(ctx, `
 		SELECT id, sequence, type, data, timestamp, previous_hash, hash, signature, key_id FROM events
 		WHERE workspace = $1 AND kind = $2 AND subject = $3 AND sequence > $4 ORDER BY sequence LIMIT $5`,
@@ -142,6 +148,8 @@ func (l *Ledger) Find(ctx context.Context, q ledger.Query) ([]ledger.Subject, er
 		return nil, nil
 	}
 	sql += " ORDER BY s.id DESC LIMIT " + parameter(bounded(q.Limit, findLimit))
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	rows, err := l.reads.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: find: %w", err)
@@ -168,6 +176,8 @@ func (l *Ledger) one(ctx context.Context, what string, into []any, sql string, t
 	for i, s := range texts {
 		args[i] = s
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	err := l.reads.QueryRow(ctx, sql, args...).Scan(into...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ledger.ErrNotFound
@@ -241,6 +251,8 @@ func (l *Ledger) Texts(ctx context.Context, key ledger.Key) ([]evidence.Text, er
 	if !storable(key.Workspace, key.Kind, key.ID) {
 		return nil, nil
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	rows, err := l.reads.Query(ctx, `
 		SELECT commitment, salt, text FROM texts WHERE workspace = $1 AND kind = $2 AND subject = $3 ORDER BY commitment`,
 		key.Workspace, key.Kind, key.ID)
@@ -271,6 +283,8 @@ func (l *Ledger) SealedValue(ctx context.Context, key ledger.Key, name string) (
 // Due returns subjects whose Due is not after now, longest overdue first. A
 // limit below 1 or above 1,000 means 1,000.
 func (l *Ledger) Due(ctx context.Context, limit int) ([]ledger.Key, error) {
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	rows, err := l.reads.Query(ctx, `
 		SELECT workspace, kind, id FROM subjects
 		WHERE due <= (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 + $1::int8)

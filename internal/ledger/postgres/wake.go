@@ -149,6 +149,8 @@ func (l *Ledger) revisions(ctx context.Context, keys []ledger.Key) (map[ledger.K
 			workspaces, kinds, ids = append(workspaces, key.Workspace), append(kinds, key.Kind), append(ids, key.ID)
 		}
 	}
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
 	rows, err := l.reads.Query(ctx, `
 		SELECT s.workspace, s.kind, s.id, s.revision
 		FROM unnest($1::text[] COLLATE "C", $2::text[] COLLATE "C", $3::text[] COLLATE "C") AS w (workspace, kind, id)
