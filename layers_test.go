@@ -38,7 +38,7 @@ var rings = [][]string{
 	{
 		"internal/ledger", "internal/ledger/postgres/statement",
 		"internal/keys",
-		"internal/supervision/line", "internal/supervision/proof",
+		"internal/supervision/ask", "internal/supervision/line", "internal/supervision/proof",
 		"internal/supervision/model/replay",
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},

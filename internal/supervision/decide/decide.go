@@ -51,6 +51,7 @@ type Doors struct {
 	Calls         bool    // the bound of model calls
 	Lease         bool    // one attempt at a time
 	Approval      bool    // of an approval, against the proposal and the service as they are now
+	Asked         bool    // the bound around a guardian and a store
 }
 
 // Deciding is one decision under way. Its methods emit events, each folded into

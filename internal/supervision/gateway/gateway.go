@@ -27,6 +27,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/ask"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/hosted"
 	"countersign/internal/supervision/line"
@@ -84,7 +85,8 @@ type Hosted interface {
 	SeeHosted(bodies [][]byte, view *string) (decide.Sighting, error)
 }
 
-// Guardian judges a report that passed every hard check (H-004).
+// Guardian judges a report that passed every hard check (H-004). It is safe for
+// concurrent use. Its verdict is untrusted, and counts only within [GuardianTimeout].
 type Guardian interface {
 	Judge(decide.Matter) decide.Verdict
 }
@@ -111,8 +113,9 @@ type Config struct {
 	Log       *slog.Logger
 	Workspace string
 
-	Fault func(point string) // called at every one of Points
-	Doors decide.Doors
+	Fault    func(point string) // called at every one of Points
+	Patience time.Duration      // with a guardian, at most GuardianTimeout; 0: that, only tests set it
+	Doors    decide.Doors
 }
 
 // Points are the fail points of the cycle, in their order: first those of opening
@@ -133,6 +136,12 @@ type Gateway struct {
 
 // New returns a gateway.
 func New(c Config) *Gateway {
+	if c.Patience <= 0 || c.Patience > GuardianTimeout {
+		c.Patience = GuardianTimeout
+	}
+	if !c.Doors.Asked {
+		c.Sender = hosted.Bounded(c.Sender)
+	}
 	g := &Gateway{Config: c, Reader: records.New(c.Ledger, c.Workspace, c.Keys.Evidence()), services: map[string]Service{}}
 	for _, s := range c.Services {
 		g.services[s.Name()] = s
@@ -256,7 +265,7 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 	if err := g.fill(a, t); err != nil {
 		return false, err
 	}
-	switch r := g.Ledger.Commit(ctx, a.change); r.Outcome {
+	switch r := g.store(ctx, a.change); r.Outcome {
 	case ledger.Stored:
 		g.Stored(a.change.Writes, t.State, a.Observed())
 		if a.stored != nil {
@@ -276,6 +285,18 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 	default:
 		return false, fmt.Errorf("%w: %w", ErrUnavailable, r.Cause)
 	}
+}
+
+// store commits a Change. When the ledger panics nobody knows what it has stored.
+func (g *Gateway) store(ctx context.Context, c ledger.Change) (r ledger.Result) {
+	err := ask.Safely(func() error {
+		r = g.Ledger.Commit(ctx, c)
+		return nil
+	})
+	if err != nil {
+		return ledger.Result{Outcome: ledger.Unknown, Cause: err}
+	}
+	return r
 }
 
 // fill turns a transition into the Change that stores it.

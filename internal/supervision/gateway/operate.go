@@ -11,6 +11,7 @@ import (
 	"countersign/internal/canon"
 	"countersign/internal/identity"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/ask"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/records"
@@ -105,9 +106,11 @@ func (g *Gateway) abandon(ctx context.Context, c *claim) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	found := false
-	err := g.decide(ctx, c.RunID, func(a *attempt) (err error) {
-		found, err = c.void(a, "recheck", authority.ExecutionNotApplied)
-		return err
+	err := ask.Safely(func() error {
+		return g.decide(ctx, c.RunID, func(a *attempt) (err error) {
+			found, err = c.void(a, "recheck", authority.ExecutionNotApplied)
+			return err
+		})
 	})
 	if err != nil {
 		g.Log.Warn("an intent of unknown fate could not be voided", "run", c.RunID, "error", err)

@@ -8,7 +8,6 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/supervision/decide"
-	"countersign/internal/supervision/policy"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
@@ -71,16 +70,6 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 		return nil, err
 	}
 	return g.turn(ctx, decided, seen)
-}
-
-// Ask asks the guardian about a report that passed every hard check, takes its verdict
-// in and returns how many microseconds it took.
-func (g *Gateway) Ask(ctx context.Context, d *decide.Deciding, r *propose.Report, review policy.Review, seen *run.Observed) int64 {
-	start, id := time.Now(), d.State().ID
-	verdict := g.Guardian.Judge(d.Matter(r, review, seen, func(c evidence.Commitment) (string, error) { return g.Text(ctx, id, c) }))
-	micros := time.Since(start).Microseconds()
-	d.Judge(review, verdict)
-	return micros
 }
 
 // Attempt decides one part of a managed attempt, for package managed: f gets the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/ask"
 )
 
 // settleEvery is how often due subjects are looked for; expiries become visible
@@ -45,7 +46,11 @@ func (g *Gateway) settleDue(ctx context.Context) {
 	tried := map[ledger.Key]bool{}
 	for fresh := true; fresh; {
 		fresh = false
-		due, err := g.Ledger.Due(ctx, settlePage+len(tried)) // what cannot be settled stays due, in front
+		var due []ledger.Key
+		err := ask.Safely(func() (err error) {
+			due, err = g.Ledger.Due(ctx, settlePage+len(tried)) // what cannot be settled stays due, in front
+			return err
+		})
 		if err != nil {
 			if ctx.Err() == nil {
 				g.Log.Warn("settling cannot read due subjects", "error", err)
@@ -57,7 +62,7 @@ func (g *Gateway) settleDue(ctx context.Context) {
 				continue
 			}
 			tried[key], fresh = true, true
-			err := g.decide(ctx, key.ID, func(*attempt) error { return nil })
+			err := ask.Safely(func() error { return g.decide(ctx, key.ID, func(*attempt) error { return nil }) })
 			if err != nil && ctx.Err() == nil {
 				g.Log.Warn("settling failed", "run", key.ID, "error", err)
 			}

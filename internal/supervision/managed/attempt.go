@@ -10,6 +10,7 @@ import (
 
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/supervision/ask"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/propose"
@@ -157,42 +158,22 @@ func (x *attempt) answer() answer {
 func (x *attempt) ask(f func(context.Context) ([]byte, error)) answer {
 	ctx, cancel := context.WithTimeout(x.ctx, x.patience)
 	defer cancel()
-	type said struct {
-		raw []byte
-		err error
-	}
-	heard := make(chan said, 1)
 	start := time.Now()
-	go func() {
-		var s said
-		defer func() {
-			if p := recover(); p != nil {
-				s = said{err: fmt.Errorf("managed: the executor panicked: %v", p)}
-			}
-			heard <- s
-		}()
-		s.raw, s.err = f(ctx)
-	}()
-	var s said
-	select {
-	case s = <-heard:
-	case <-ctx.Done():
-		s.err = ctx.Err()
-	}
+	raw, err := ask.Within(ctx, 0, f)
 	x.micros += time.Since(start).Microseconds()
-	if refusal, ok := errors.AsType[*Refusal](s.err); ok {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return answer{outcome: refused(refusal), native: true}
 	}
 	switch {
-	case ctx.Err() != nil || errors.Is(s.err, context.DeadlineExceeded):
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		return answer{reason: authority.ProviderTimeout}
-	case s.err != nil:
-		x.log.Warn("a managed executor failed", "run", x.runID, "attempt", x.ID, "provider", x.Provider, "error", s.err)
+	case err != nil:
+		x.log.Warn("a managed executor failed", "run", x.runID, "attempt", x.ID, "provider", x.Provider, "error", err)
 		return answer{reason: authority.ProviderError}
 	}
-	outcome, err := propose.ParseOutcome(s.raw)
+	outcome, err := propose.ParseOutcome(raw)
 	if err != nil {
-		return answer{raw: append([]byte{}, s.raw...), problem: problem(err), reason: authority.MalformedModelReport}
+		return answer{raw: append([]byte{}, raw...), problem: problem(err), reason: authority.MalformedModelReport}
 	}
 	return answer{outcome: outcome}
 }
