@@ -362,3 +362,79 @@ func (l beforeCommit) Commit(ctx context.Context, c ledger.Change) ledger.Result
 	}
 	return l.Ledger.Commit(ctx, c)
 }
+
+// L-8: an intent is open from its commit until its outcome is recorded, whatever becomes
+// of the run meanwhile, and each is listed once; then it is not.
+func TestOpen(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		at := map[string]func(){}
+		h, shop := farHouse(t, e, func(c *gateway.Config) {
+			c.Fault = func(point string) {
+				if do := at[point]; do != nil {
+					do()
+				}
+			}
+		})
+		open := func() (list []string) {
+			found, err := h.Open(t.Context())
+			must(t, err)
+			for _, x := range found {
+				list = append(list, x.RunID+" "+x.ExecutionID+" "+x.OperationID+" "+x.State)
+			}
+			slices.Sort(list)
+			return list
+		}
+		is := func(when string, want ...string) {
+			t.Helper()
+			slices.Sort(want)
+			if got := open(); !slices.Equal(got, want) {
+				t.Errorf("%s: open are %v, want %v", when, got, want)
+			}
+		}
+		is("before anything was dispatched")
+		seen := 0
+		at["session-intent"] = func() {
+			seen++
+			if got := open(); len(got) != 1 || !strings.HasSuffix(got[0], " merchant.session.open dispatched") {
+				t.Errorf("while a session is opened: %v", got)
+			}
+		}
+		hosted := h.create(run.TargetHosted)
+		delete(at, "session-intent")
+		is("with an open session")
+
+		local := h.create(run.TargetLocal)
+		for _, id := range []string{local, hosted} {
+			at["after-intent"] = func() {
+				seen++
+				is("after the intent", id+" "+h.state(id).Execution.ID+" merchant.catalog dispatched")
+			}
+			h.do(id, "merchant.catalog")
+			is("with a receipt")
+		}
+		delete(at, "after-intent")
+		revoked, p := h.toSubmit()
+		at["after-intent"] = func() {
+			seen++
+			must(t, h.Revoke(t.Context(), revoked))
+			is("after the owner has revoked the run", revoked+" "+h.state(revoked).Execution.ID+" merchant.checkout.submit dispatched")
+		}
+		if _, err := h.Operate(t.Context(), request(revoked, p)); err != nil {
+			t.Logf("the revoked run's operation: %v", err)
+		}
+		is("with the outcome of the revoked run")
+		if seen != 4 {
+			t.Fatalf("%d of 4 points were passed", seen)
+		}
+		delete(at, "after-intent")
+
+		found, x := h.lost(shop, commitAndDrop)
+		never, y := h.lost(shop, dropBefore)
+		is("with two unconfirmed effects", found+" "+x.ID+" merchant.checkout.submit unconfirmed", never+" "+y.ID+" merchant.checkout.submit unconfirmed")
+		must(t, h.Revoke(t.Context(), never))
+		must(t, h.Probe(t.Context(), found, x.ID))
+		is("with one of them found", never+" "+y.ID+" merchant.checkout.submit unconfirmed")
+		must(t, h.Probe(t.Context(), never, y.ID))
+		is("with both settled")
+	})
+}

@@ -312,7 +312,7 @@ func (g *Gateway) fill(a *attempt, t *decide.Transition) error {
 	}
 	write := ledger.Write{
 		Key: key, Revision: a.subject.Revision, Head: a.link().Hash, State: state, Due: t.State.Due(), Events: events, Texts: t.Texts,
-		Attributes: []ledger.Attribute{{Name: "status", Value: t.State.Status}, {Name: "service", Value: t.State.Config.Service}, records.Purpose(t.State)},
+		Attributes: records.Attributes(t.State),
 	}
 	// What callers put in before (sealed values) belongs to the run's write.
 	for i, w := range a.change.Writes {

@@ -62,6 +62,7 @@ type house struct {
 	clock   *ledger.Clock
 	ledger  openLedger
 	gateway *gateway.Gateway
+	keys    evidence.Keys
 }
 
 // plan is what a test changes about a house.
@@ -108,10 +109,10 @@ func newHouse(t *testing.T, open func(*ledger.Clock) openLedger, p plan) *house 
 	if p.config != nil {
 		p.config(&c)
 	}
-	h.Workspace = workspace.New(c)
+	h.Workspace, h.keys = workspace.New(c), evidence.Keys{{Public: k.Evidence().Public()}}
 	api, err := edge.New(edge.Config{Origin: origin, Title: channel.Title, Version: channel.Version})
 	must(t, err)
-	channel.Routes(api, owner.Config{Gateway: h.gateway, Owners: owners, Keys: evidence.Keys{{Public: k.Evidence().Public()}}, Workspace: h.Workspace})
+	channel.Routes(api, owner.Config{Gateway: h.gateway, Owners: owners, Keys: h.keys, Workspace: h.Workspace})
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- (&edge.Server{API: api, Wrap: p.around}).Serve(ctx, listener) }()

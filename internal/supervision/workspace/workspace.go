@@ -1,4 +1,4 @@
-// Package workspace holds the service inventory and the guardian policies of a
+// Package workspace holds the service inventory, the guardian policies and the freezes of a
 // workspace: it reads them, lets package guardian decide, and stores each transition
 // with its signed event in one guarded commit. A lost race is decided again from what
 // is there by then, so that nothing is ever overwritten.
@@ -22,6 +22,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/guardian"
+	"countersign/internal/supervision/records"
 )
 
 // Ledger is what the workspace needs of a ledger engine.
@@ -35,12 +36,14 @@ type Ledger interface {
 }
 
 // Runs is what the workspace needs of the gateway: the runs of a verification, beside
-// its HTTP routes, and the export of a chain.
+// its HTTP routes, the export of a chain, and what a freeze has left open.
 type Runs interface {
 	Create(context.Context, gateway.CreateRequest) (string, error)
 	IssueSession(ctx context.Context, id string) (*gateway.Session, error)
 	Revoke(ctx context.Context, id string) error
 	ExportChain(ctx context.Context, key ledger.Key, w io.Writer) error
+	Freeze(context.Context) (records.Freeze, error)
+	Open(context.Context) ([]records.Open, error)
 }
 
 // Config is everything a workspace needs.
@@ -116,11 +119,12 @@ func (w *Workspace) policy(ctx context.Context, id string) (ledger.Subject, *gua
 // maxTries bounds how often a lost race is decided again.
 const maxTries = 16
 
-// decide lets f read and decide, and commits, again and again until no race is lost.
+// decide lets f read and decide, and commits, again and again until no race is lost. A
+// nil Change stores nothing.
 func (w *Workspace) decide(ctx context.Context, f func() (*ledger.Change, error)) error {
 	for range maxTries {
 		change, err := f()
-		if err != nil {
+		if err != nil || change == nil {
 			return err
 		}
 		switch r := w.Ledger.Commit(ctx, *change); r.Outcome {
