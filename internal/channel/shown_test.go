@@ -270,3 +270,27 @@ func TestAttributionDecidesNothing(t *testing.T) {
 		t.Errorf("agent %s\nhuman %s", agent, human)
 	}
 }
+
+// H-091: a list that is not asked for less has a hundred runs, and no list has more. The document says so
+// by the declaration that the server enforces; TestList asks for pages of other sizes and for too many.
+func TestListHasAHundred(t *testing.T) {
+	t.Parallel()
+	var document struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name   string
+				Schema struct{ Minimum, Maximum, Default float64 }
+			}
+		}
+	}
+	must(t, json.Unmarshal(newHouse(t).do("GET", "/openapi.json", nil).body, &document))
+	for _, p := range document.Paths["/api/v1/owner/runs"]["get"].Parameters {
+		if p.Name == "limit" {
+			if p.Schema.Minimum != 1 || p.Schema.Maximum != 100 || p.Schema.Default != 100 {
+				t.Errorf("limit %+v, want 1 to 100 and 100 when it is absent", p.Schema)
+			}
+			return
+		}
+	}
+	t.Error("the list of runs has no limit")
+}
