@@ -48,7 +48,7 @@ var rings = [][]string{
 	{"internal/channel", "internal/console"}, // every route together; the pages
 	{"internal/app"},
 	{"store"},
-	{"internal/command", "internal/command/asowner"},
+	{"internal/command", "internal/command/asowner", "internal/command/attacks"},
 	{"cmd/countersign"},
 }
 

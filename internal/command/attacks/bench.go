@@ -1,0 +1,179 @@
+package attacks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"countersign/dispatch"
+	"countersign/evidence"
+	"countersign/internal/app"
+	"countersign/internal/audit"
+	"countersign/internal/client"
+	"countersign/internal/command"
+	"countersign/internal/keys"
+	"countersign/internal/supervision/attack"
+	"countersign/internal/supervision/gateway"
+	"countersign/store"
+)
+
+// bench is a control plane that is there to be attacked, with everything it needs.
+type bench struct {
+	dir   string
+	where string // its ledger, for a person
+	plane *app.App
+	owner client.Owner
+	audit audit.Options
+	end   []func() error // last first
+}
+
+// open serves a new installation, and a store when one of the lines attacks it.
+func open(ctx context.Context, url string, database command.Database, lines []attack.Line, log io.Writer) (_ *bench, err error) {
+	b := &bench{where: "SQLite in a temporary folder"}
+	if url != "" {
+		b.where = "PostgreSQL"
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "countersign-attack-"); err != nil {
+		return nil, err
+	}
+	b.later(func() error { return os.RemoveAll(b.dir) })
+	control := filepath.Join(b.dir, "control")
+	if err := app.Init(ctx, control, url); errors.Is(err, app.ErrForeign) {
+		return nil, errors.New("attack: the database is initialized; give --database an empty one")
+	} else if err != nil {
+		return nil, command.Mend(err, control, database)
+	}
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))
+	c := app.Config{Dir: control, Addr: "localhost:0", Database: url, Log: logger}
+	if slices.ContainsFunc(lines, func(l attack.Line) bool { return l.Service == attack.Hosted }) {
+		if err := b.openStore(control, &c); err != nil {
+			return nil, err
+		}
+	}
+	if b.plane, err = app.Open(ctx, c); err != nil {
+		return nil, command.Mend(err, control, database)
+	}
+	b.later(b.plane.Close)
+	b.serve(b.plane.Serve)
+	return b, b.signIn(ctx, control)
+}
+
+func (b *bench) later(f func() error) { b.end = append(b.end, f) }
+
+// serve lets a server work until the bench is closed. Its end has an error of its own.
+func (b *bench) serve(server func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server(ctx) }()
+	b.later(func() error { stop(); return <-ended })
+}
+
+// openStore serves a store of its own, which attacks may change, under another host name
+// than the control plane's.
+func (b *bench) openStore(control string, c *app.Config) error {
+	dir, trust := filepath.Join(b.dir, "store"), filepath.Join(control, "keys", "dispatch.pub")
+	raw, err := os.ReadFile(trust)
+	if err != nil {
+		return err
+	}
+	trusted, err := dispatch.ParseKeys(raw)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	origin := "http://" + listener.Addr().String()
+	if err := store.Create(dir); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	shop, err := store.Open(dir, store.Options{Origin: origin, Trust: trusted, TrustFile: trust, Log: c.Log})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	b.later(shop.Close)
+	server := &http.Server{Handler: shop.Handler(), ReadTimeout: storeTime, WriteTimeout: storeTime, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn)}
+	b.serve(func(ctx context.Context) error {
+		shut := make(chan error, 1)
+		context.AfterFunc(ctx, func() {
+			limit, cancel := context.WithTimeout(context.Background(), storeTime)
+			defer cancel()
+			shut <- server.Shutdown(limit)
+		})
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return <-shut
+	})
+	receipts := []dispatch.TrustedKey{shop.ReceiptKey()}
+	c.Store, c.AttackedStore, b.audit.StoreKeys = &gateway.Store{Origin: origin, Keys: receipts}, shop, receipts
+	return nil
+}
+
+// storeTime bounds a request of the store, and its end.
+const storeTime = 10 * time.Second
+
+// signIn makes the owner's session that evidence is exported with.
+func (b *bench) signIn(ctx context.Context, control string) error {
+	raw, err := os.ReadFile(filepath.Join(control, "keys", "evidence.pub"))
+	if err != nil {
+		return err
+	}
+	if b.audit.Keys, err = evidence.ParseKeys(raw); err != nil {
+		return err
+	}
+	secret, err := keys.ReadSecret(filepath.Join(control, "owner.secret"))
+	if err != nil {
+		return err
+	}
+	b.owner = client.Owner{Origin: b.plane.Origin(), HTTP: client.New()}
+	_, err = b.owner.SignIn(ctx, secret)
+	return err
+}
+
+// play carries one line out and verifies the evidence of its runs. A line whose evidence
+// does not verify is not blocked.
+func (b *bench) play(ctx context.Context, l attack.Line) (*attack.Result, error) {
+	r, err := b.plane.Attacks().Run(ctx, l.ID, l.Service)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range r.Runs {
+		export, err := b.owner.Export(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		report, err := audit.Verify(bytes.NewReader(export.Body), b.audit)
+		if err != nil {
+			return nil, err
+		}
+		if !report.OK() && r.Blocked {
+			r.Blocked, r.Problem = false, fmt.Sprintf("the evidence of run %s does not verify", id)
+		}
+	}
+	return r, nil
+}
+
+// close ends everything, the newest first, and removes the folder.
+func (b *bench) close() error {
+	var errs []error
+	for _, f := range slices.Backward(b.end) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
