@@ -77,6 +77,7 @@ var withinRing = map[string][]string{
 // anything, its lines count as test lines, and the product may not import it.
 var support = []string{
 	"internal/pgtest",
+	"internal/invariant",
 	"internal/replica",
 	"internal/ledger/ledgertest",
 	"internal/testsuite",
