@@ -39,8 +39,8 @@ of every run verifies.
 --all prints a line for each attack and service and then {"total", "blocked", "permits", "effects"}. The reports
 and the guardian's verdicts are authored: nothing of this measures how a live model behaves.
 
-Examples: countersign attack --all
-          countersign attack B10 --service bank --json
+Example: countersign attack --all
+Example: countersign attack B10 --service bank --json
 
 Status 0: every line is blocked, without a permit and without an effect. 1: one is not. 2: wrong usage, or no
 such attack. 3: not ready, such as a database that is not empty.`
