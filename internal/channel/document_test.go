@@ -36,6 +36,7 @@ var contracted = []string{
 	"GET /api/v1/owner/workspace/guardians/{id}", "PUT /api/v1/owner/workspace/guardians/{id}", "GET /api/v1/owner/workspace/guardians/{id}/evidence",
 	"POST /api/v1/owner/workspace/guardians/{id}/verify", "POST /api/v1/owner/workspace/guardians/{id}/activate", "GET /api/v1/owner/hosting",
 	"GET /api/v1/owner/attacks", "POST /api/v1/owner/attacks/run",
+	"GET /api/v1/owner/freeze", "POST /api/v1/owner/freeze", "POST /api/v1/owner/unfreeze", "GET /api/v1/owner/freeze/evidence",
 	"GET /api/v1/capabilities", "GET /api/v1/observation", "POST /api/v1/turns", "GET /api/v1/decision", "POST /api/v1/operation",
 }
 
@@ -71,6 +72,9 @@ func TestDocument(t *testing.T) {
 
 	c := h.agent("local")
 	guardian := h.owner("POST", "/workspace/guardians", guardianBody()).text("guardianId")
+	for _, change := range []string{"/freeze", "/unfreeze"} { // there is no evidence before
+		h.owner("POST", change, map[string]any{"reason": "a test"})
+	}
 	for _, o := range document().operations {
 		id := c.run
 		if strings.Contains(o.Path, "/guardians/") {

@@ -128,11 +128,22 @@ func record(h *house) map[string]exchange {
 	}
 	keep("get-limits", "what-is-missing", nil, h.owner("GET", "/limits", nil))
 	guardianExamples(h, keep)
+	freezeExamples(h, keep)
 	keep("list-attacks", "catalog", nil, h.owner("GET", "/attacks", nil))
 	altered := map[string]any{"attackId": "B10", "service": "bank"}
 	keep("run-attack", "altered-argument", altered, h.owner("POST", "/attacks/run", altered))
 	keep("sign-out", "session-ends", nil, h.owner("DELETE", "/session", nil))
 	return all
+}
+
+// freezeExamples freezes the workspace and lifts that.
+func freezeExamples(h *house, keep func(operation, name string, request any, a answer) answer) {
+	why := map[string]any{"reason": "An agent orders what nobody asked for."}
+	keep("freeze", "frozen", why, h.owner("POST", "/freeze", why))
+	keep("get-freeze", "frozen", nil, h.owner("GET", "/freeze", nil))
+	why = map[string]any{"reason": "The agent is revoked.", "epoch": 1}
+	keep("unfreeze", "lifted", why, h.owner("POST", "/unfreeze", why))
+	keep("get-freeze-evidence", "one-freeze", nil, h.owner("GET", "/freeze/evidence", nil))
 }
 
 // guardianExamples takes a policy from its draft to its publication.

@@ -96,7 +96,7 @@ var reasons = []Reason{
 	{authority.ApprovalStale, 409, "Approval out of date", "Look at the run again: the proposal has ended, is another one, or the service has changed. Nothing was approved.", 0},
 	{authority.RecoveryNotEligible, 409, "Not what the run waits for", "Look at the run: recovery in its stopContext names what it takes, eligible what would be accepted now.", 0},
 	{authority.StopVersionUnknown, 409, "Stop of an unknown version", "Use the server version that wrote it, or revoke the run.", 0},
-	{authority.RevisionConflict, 409, "Edited meanwhile", "Get the workspace, look at what the policy says now, and send the change again with its revision. Nothing was overwritten.", 0},
+	{authority.RevisionConflict, 409, "Edited meanwhile", "Look at what is there now, and send the change again with its revision or epoch. Nothing was overwritten.", 0},
 	{authority.GuardianNotVerified, 409, "Guardian policy not verified", "Verify exactly this revision and activate it within an hour of a success.", 0},
 	{authority.GuardianNotPublished, 409, "Guardian policy not published", "Verify and activate the policy before creating runs with it.", 0},
 	{authority.GuardianDegraded, 409, "Guardian policy degraded", "Verify and activate the policy again; runs that are bound to it already go on.", 0},

@@ -81,6 +81,7 @@ func Register(api *edge.API, c Config) {
 	}}
 	edge.Register(api, spec, o.specification)
 	registerWorkspace(api, o)
+	o.registerFreeze(api)
 	o.registerAttacks(api)
 }
 
