@@ -3,6 +3,7 @@ package replica
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -26,9 +27,11 @@ type Options struct {
 	Offset   time.Duration // of its clock
 	Fault    Fault
 	Doors    decide.Doors
-	Without  string // a check of the HTTP API that is left out, see edge.Config
-	Unlocked bool   // PostgreSQL: commits do not take the freeze lock
-	Unpolled bool   // PostgreSQL: watched subjects are not polled
+	Without  string   // a check of the HTTP API that is left out, see edge.Config
+	Unlocked bool     // PostgreSQL: commits do not take the freeze lock
+	Unpolled bool     // PostgreSQL: watched subjects are not polled
+	Program  string   // the same tests, built in another way; "": the test's own program
+	Env      []string // NAME=VALUE, beside the test's own
 }
 
 // Fault is where a process kills itself, or stands still.
@@ -72,8 +75,8 @@ func (r *Replica) launch(o Options) {
 	self, err := os.Executable()
 	must(r.tb, err)
 	// No context: the end of the test kills it, see below.
-	r.cmd = exec.CommandContext(context.Background(), self)
-	r.cmd.Env = append(os.Environ(), variable+"="+string(text))
+	r.cmd = exec.CommandContext(context.Background(), cmp.Or(o.Program, self))
+	r.cmd.Env = append(append(os.Environ(), o.Env...), variable+"="+string(text))
 	log, err := os.OpenFile(r.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(r.tb, err)
 	defer log.Close() // the child has its own
