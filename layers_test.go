@@ -79,6 +79,7 @@ var support = []string{
 	"internal/pgtest",
 	"internal/invariant",
 	"internal/replica",
+	"internal/replicas",
 	"internal/ledger/ledgertest",
 	"internal/testsuite",
 	"internal/testsuite/mutate",
