@@ -21,18 +21,20 @@ import (
 )
 
 type commands struct {
-	Demo    demoCommand     `cmd:"" help:"Run control plane, store and agent, and show what happens."`
-	Init    initCommand     `cmd:"" help:"Create a folder with keys and an empty ledger."`
-	Serve   serveCommand    `cmd:"" help:"Run the control plane."`
-	Store   storeCommand    `cmd:"" help:"Run the example storefront."`
-	Run     asowner.Run     `cmd:"" help:"Create, hand out, list, show, export and revoke runs."`
-	Agent   agentCommand    `cmd:"" help:"Run the scripted example agent."`
-	Attack  attacks.Command `cmd:"" help:"Attack a control plane of its own, and show what was blocked."`
-	Verify  verifyCommand   `cmd:"" help:"Verify exported evidence."`
-	Key     keyCommand      `cmd:"" help:"List and replace the keys of a folder."`
-	Migrate migrateCommand  `cmd:"" help:"Apply pending migrations to a ledger."`
-	Openapi openapiCommand  `cmd:"" help:"Print the OpenAPI document."`
-	Version versionCommand  `cmd:"" help:"Print the version."`
+	Demo     demoCommand      `cmd:"" help:"Run control plane, store and agent, and show what happens."`
+	Init     initCommand      `cmd:"" help:"Create a folder with keys and an empty ledger."`
+	Serve    serveCommand     `cmd:"" help:"Run the control plane."`
+	Store    storeCommand     `cmd:"" help:"Run the example storefront."`
+	Run      asowner.Run      `cmd:"" help:"Create, hand out, list, show, export and revoke runs."`
+	Freeze   asowner.Freeze   `cmd:"" help:"Freeze the workspace: nothing is issued or dispatched any more."`
+	Unfreeze asowner.Unfreeze `cmd:"" help:"Lift the freeze."`
+	Agent    agentCommand     `cmd:"" help:"Run the scripted example agent."`
+	Attack   attacks.Command  `cmd:"" help:"Attack a control plane of its own, and show what was blocked."`
+	Verify   verifyCommand    `cmd:"" help:"Verify exported evidence."`
+	Key      keyCommand       `cmd:"" help:"List and replace the keys of a folder."`
+	Migrate  migrateCommand   `cmd:"" help:"Apply pending migrations to a ledger."`
+	Openapi  openapiCommand   `cmd:"" help:"Print the OpenAPI document."`
+	Version  versionCommand   `cmd:"" help:"Print the version."`
 
 	ShowVersion versionFlag `name:"version" help:"Print the version."`
 }

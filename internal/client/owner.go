@@ -130,6 +130,21 @@ func (c *Owner) Revoke(ctx context.Context, runID string) (Reply, error) {
 	return c.do(ctx, "POST", ownerPrefix+"runs/"+runID+"/revoke", struct{}{}, http.StatusOK, nil)
 }
 
+// Freeze freezes the workspace and returns how it stands.
+func (c *Owner) Freeze(ctx context.Context, reason string) (Reply, error) {
+	return c.do(ctx, "POST", ownerPrefix+"freeze", map[string]string{"reason": reason}, http.StatusOK, nil)
+}
+
+// Unfreeze lifts the standing freeze and returns how the workspace stands. epoch names
+// the one that is meant; 0: whichever stands.
+func (c *Owner) Unfreeze(ctx context.Context, reason string, epoch int64) (Reply, error) {
+	body := map[string]any{"reason": reason}
+	if epoch != 0 {
+		body["epoch"] = epoch
+	}
+	return c.do(ctx, "POST", ownerPrefix+"unfreeze", body, http.StatusOK, nil)
+}
+
 // maxPage is the most runs that one answer may hold.
 const maxPage = 100
 
