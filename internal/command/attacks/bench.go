@@ -21,6 +21,7 @@ import (
 	"countersign/internal/client"
 	"countersign/internal/command"
 	"countersign/internal/keys"
+	"countersign/internal/ledger/postgres"
 	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/gateway"
 	"countersign/store"
@@ -41,6 +42,12 @@ func open(ctx context.Context, url string, database command.Database, lines []at
 	b := &bench{where: "SQLite in a temporary folder"}
 	if url != "" {
 		b.where = "PostgreSQL"
+		switch empty, err := postgres.IsEmpty(ctx, url); {
+		case err != nil:
+			return nil, command.Mend(err, "", database)
+		case !empty:
+			return nil, errors.New("attack: the database is not empty; give --database an empty one, which is left with what is done there")
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -52,9 +59,7 @@ func open(ctx context.Context, url string, database command.Database, lines []at
 	}
 	b.later(func() error { return os.RemoveAll(b.dir) })
 	control := filepath.Join(b.dir, "control")
-	if err := app.Init(ctx, control, url); errors.Is(err, app.ErrForeign) {
-		return nil, errors.New("attack: the database is initialized; give --database an empty one")
-	} else if err != nil {
+	if err := app.Init(ctx, control, url); err != nil {
 		return nil, command.Mend(err, control, database)
 	}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))
