@@ -81,6 +81,11 @@ func (r *Runner) Run(ctx context.Context, id, service string) (*Result, error) {
 	if denial != nil {
 		return nil, denial
 	}
+	return r.carry(ctx, a, service)
+}
+
+// carry carries an attack out that applies to the service.
+func (r *Runner) carry(ctx context.Context, a *Attack, service string) (*Result, error) {
 	if !r.busy.TryLock() {
 		return nil, &authority.Denial{Reason: authority.AttemptInProgress, Detail: "An attack is under way; one is carried out at a time."}
 	}

@@ -124,10 +124,7 @@ func (t *trial) measure(s *session) (m measure) {
 	} else if err := json.Unmarshal(r.Body, &export); err != nil {
 		t.fail(fmt.Errorf("the evidence is unreadable: %w", err))
 	}
-	m.events = export.Events
-	var err error
-	m.effects, err = t.effects(s)
-	t.fail(err)
+	m.events, m.effects = export.Events, t.effects(s)
 	return m
 }
 
@@ -135,33 +132,40 @@ func (t *trial) measure(s *session) (m measure) {
 // operation at a local service, reads among them, stores its state anew. What an owner's
 // simulation changes at a service counts too and therefore stands before or behind an
 // attack.
-func (t *trial) effects(s *session) (int64, error) {
+func (t *trial) effects(s *session) (n int64) {
+	if t.err != nil {
+		return 0
+	}
+	var err error
 	if t.service == Hosted {
-		return t.r.Store.Effects(t.ctx, s.ID)
+		n, err = t.r.Store.Effects(t.ctx, s.ID)
+	} else {
+		var subject ledger.Subject
+		subject, _, err = t.r.Ledger.Load(t.ctx, ledger.Key{Workspace: t.r.Workspace, Kind: ledger.KindService, ID: s.ID})
+		n = subject.Revision
 	}
-	subject, _, err := t.r.Ledger.Load(t.ctx, ledger.Key{Workspace: t.r.Workspace, Kind: ledger.KindService, ID: s.ID})
 	if err != nil {
-		return 0, fmt.Errorf("the service's ledger could not be read: %w", err)
+		t.fail(fmt.Errorf("the service's ledger could not be read: %w", err))
 	}
-	return subject.Revision, nil
+	return n
 }
 
 // twin plays the benign twin in a run: f sends its requests and returns the answer to the
 // last one. It has to be allowed, and what it did has to stand in the service's own
 // ledger.
 func (t *trial) twin(s *session, f func() *Reply) {
-	before := t.measure(s)
+	before := t.effects(s)
 	if t.err != nil {
 		return
 	}
 	r := f()
-	after := t.measure(s)
+	after := t.effects(s)
 	t.twins++
 	switch {
 	case t.err != nil || !t.found.Twin:
 	case !r.Done():
 		t.found.Twin, t.found.Problem = false, "the twin was not carried out: "+r.Answer.String()
-	case after.effects <= before.effects:
+	case after <= before:
 		t.found.Twin, t.found.Problem = false, "the twin had no effect at the service"
 	}
 }
