@@ -77,6 +77,9 @@ func TestAttackRoute(t *testing.T) {
 			}
 			for _, run := range runs {
 				types, bodies := d.chainOf(run.(string))
+				if label, _ := d.ask("GET", "/runs/"+run.(string), nil).at("synthetic").(string); !strings.HasPrefix(label, "Synthetic run of the attack suite.") {
+					t.Errorf("%s: the run's view says %q", c.id, label)
+				}
 				if !strings.Contains(string(bodies["run.created"][0]), `"attack":true`) || types[len(types)-1] != "run.revoked" {
 					t.Errorf("%s: the run does not say that it is an attack's, or goes on: %v", c.id, types)
 				}

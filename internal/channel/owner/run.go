@@ -150,7 +150,7 @@ type RunView struct {
 	Interrogator      string                          `json:"interrogator"`
 	ReasoningEvidence bool                            `json:"reasoningEvidence"`
 	Instruction       string                          `json:"instruction"`
-	Synthetic         *string                         `json:"synthetic" nullable:"true" doc:"Says that what the run acts on is made up, to be shown with it. null at a hosted store, which says it of itself."`
+	Synthetic         *string                         `json:"synthetic" nullable:"true" doc:"Says that what the run acts on is made up, or that the run is one of a verification or an attack; to be shown with it. null for any other run at a hosted store, which says it of itself."`
 	Terms             json.RawMessage                 `json:"terms" doc:"A member that is free text stands here as {text, length}."`
 	TermTexts         map[string]string               `json:"termTexts" doc:"The free texts among the terms, by member; (erased) once erased."`
 	TermsDigest       string                          `json:"termsDigest"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -23,14 +24,39 @@ const (
 
 // Purpose is that attribute of a run.
 func Purpose(s *run.State) ledger.Attribute {
-	purpose := PurposeOperation
+	return ledger.Attribute{Name: AttributePurpose, Value: purpose(s.Config)}
+}
+
+func purpose(c run.Config) string {
 	switch {
-	case s.Config.Verification:
-		purpose = PurposeVerification
-	case s.Config.Attack:
-		purpose = PurposeAttack
+	case c.Verification:
+		return PurposeVerification
+	case c.Attack:
+		return PurposeAttack
 	}
-	return ledger.Attribute{Name: AttributePurpose, Value: purpose}
+	return PurposeOperation
+}
+
+// purposes say what a synthetic run is there for.
+var purposes = map[string]string{
+	PurposeVerification: "Synthetic run of a guardian policy's verification.",
+	PurposeAttack:       "Synthetic run of the attack suite.",
+}
+
+// synthetic says of a run what is made up, nil when nothing is.
+func (r *Reader) synthetic(c run.Config) *string {
+	labels := []string{}
+	if label, ok := purposes[purpose(c)]; ok {
+		labels = append(labels, label)
+	}
+	if label, ok := r.Synthetic[c.Service]; ok && c.Target == run.TargetLocal {
+		labels = append(labels, label)
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	all := strings.Join(labels, " ")
+	return &all
 }
 
 // Policy reads a guardian policy, with the guard of a decision that leans on it and the

@@ -20,7 +20,7 @@ type View struct {
 	Outcome     string
 	Instruction string
 	TermTexts   map[string]string // members of the terms that are free text
-	Synthetic   *string           // says that the run acts on made-up data, nil at a hosted store
+	Synthetic   *string           // says that the run, or the data it acts on, is made up, nil when neither is
 	Workspace   string
 	Head        string
 	Now         evidence.Time // when this was read, by the ledger's clock
@@ -117,9 +117,7 @@ func (r *Reader) View(ctx context.Context, id string) (*View, error) {
 	if v.TermTexts, err = r.termTexts(ctx, id, s.Terms); err != nil {
 		return nil, err
 	}
-	if label, ok := r.Synthetic[s.Config.Service]; ok && s.Config.Target == run.TargetLocal {
-		v.Synthetic = &label
-	}
+	v.Synthetic = r.synthetic(s.Config)
 	if v.Binding, err = r.binding(ctx, s); err != nil {
 		return nil, err
 	}
