@@ -109,6 +109,36 @@ func TestAttackRoute(t *testing.T) {
 	})
 }
 
+// What attacks do is no operation: a run of theirs counts in no metric of operation, and
+// the same run of an agent does.
+// H-207
+func TestAttacksAreNotMeasured(t *testing.T) {
+	d := openDesk(t, "", func(c *app.Config) { c.MetricsAddr = "localhost:0" })
+	operation := func() (n float64) {
+		t.Helper()
+		_, series := scrape(t, d.app.MetricsAddr())
+		for name, value := range series {
+			if strings.HasPrefix(name, "countersign_executions_total") || strings.HasPrefix(name, "countersign_decisions_total") {
+				n += value
+			}
+		}
+		return n
+	}
+	if r := d.attacked("B10", "bank").is(t, "B10", 200, ""); r.at("blocked") != true {
+		t.Errorf("%s", r.body)
+	}
+	if n := operation(); n != 0 {
+		t.Errorf("an attack counts as %v decisions and executions", n)
+	}
+	run := d.ask("POST", "/runs", map[string]any{
+		"service": "bank", "target": "local", "channel": "http", "mode": "bounded", "budgetCents": "5000", "instruction": "Transfer 50 dollars.",
+	}).is(t, "a run of an agent", 201, "")
+	d.ask("POST", "/runs/"+run.at("runId").(string)+"/step", map[string]any{}).is(t, "step", 200, "")
+	if n := operation(); n == 0 {
+		t.Error("a decision and an execution of an agent's run count nowhere")
+	}
+}
+
 // Control: with a hard check left out, or the permit's fate, the attack it is there for
 // gets through, and its line says with what.
 func TestAttackRouteWithAnOpenDoor(t *testing.T) {
