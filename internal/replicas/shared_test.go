@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"countersign/internal/app"
 	"countersign/internal/ledger"
@@ -187,8 +188,9 @@ func TestRotateBetweenReplicas(t *testing.T) {
 
 // A replica that others take for dead, because its session at the database broke while
 // its request was at the store, comes back with the receipt: until then the outcome is
-// unknown, afterwards it is what the receipt says, and it was sent once. As long as the
-// session lives nobody takes it for dead.
+// unknown, afterwards it is what the receipt says, and it was sent once. As long as its
+// session lives nobody takes it for dead. (On a machine so busy that the lease of ten
+// seconds ends first, that is what is settled.)
 func TestTakenForDead(t *testing.T) {
 	h := newHouse(t)
 	run := h.create("merchant", "hosted", "bounded")
@@ -213,9 +215,23 @@ func TestTakenForDead(t *testing.T) {
 	for range 4 {
 		others.ask("POST", "/operation", p.body, headers...).is(t, "while it lives", 409, "IN_PROGRESS")
 	}
-	conn := h.sql()
+	// It comes back within some milliseconds each time, and the others have to meet it away.
+	conn, away, back := h.sql(), make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-away:
+				back <- nil
+				return
+			default:
+			}
+			if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'countersign-' || $1`, h.replicas[0].Name); err != nil {
+				back <- err
+				return
+			}
+		}
+	}()
 	for settled := false; !settled; {
-		h.cutOff(conn, h.replicas[0]) // it comes back within some milliseconds, or the others are first
 		got := others.ask("POST", "/operation", p.body, headers...)
 		if settled = got.text("reasonCode") == "DISPATCH_UNCONFIRMED"; !settled {
 			got.is(t, "while it may live", 409, "IN_PROGRESS")
@@ -224,14 +240,94 @@ func TestTakenForDead(t *testing.T) {
 	if v := others.view(run); v.text("outcome") != "unconfirmed_effect" {
 		t.Errorf("meanwhile the run is %s", v.text("outcome"))
 	}
+	close(away)
+	must(t, <-back)
 	h.replicas[0].Release()
 	if got := (<-answered).is(t, "the one that was taken for dead", 200, ""); got.at("receipt") == nil {
 		t.Errorf("without a receipt: %s", got.body)
 	}
+	others.ask("GET", "/observation", nil).is(t, "observe", 200, "") // after eight seconds the attempt leaves that to others
 	h.completed(run, "merchant")
 	h.orders(1)
 	events := h.events(run)
 	if u, r := count(events, "execution.unconfirmed"), count(events, "hosted.receipt"); u != 1 || r == 0 {
 		t.Errorf("%d unconfirmed, %d receipts", u, r)
+	}
+}
+
+// Design 1: every server settles what is due, and one settles it: of 24 live permits that
+// end at once, with three servers at work, each is recorded as expired once, and no server
+// is needed for it: the last one settles for two that were killed.
+func TestEachSettles(t *testing.T) {
+	h := newHouse(t)
+	expire := func(h *house, n int) {
+		t.Helper()
+		var runs []string
+		for range n {
+			run := h.create("bank", "local", "bounded")
+			h.agent(run).allow("bank.accounts")
+			runs = append(runs, run)
+		}
+		for _, r := range h.replicas {
+			select {
+			case <-r.Ended():
+			default:
+				r.Move(31 * time.Second)
+			}
+		}
+		for _, run := range runs {
+			last := h.watch(run, nil, 2)
+			for seen := 0; ; { // nobody asks for the run; the stream shows what is settled
+				frames := last.reaches(seen + 1)
+				seen = len(frames)
+				if bytes.Contains(frames[seen-1].data, []byte(`"permit.expired"`)) {
+					break
+				}
+			}
+			last.stop()
+			if n := count(h.events(run), "permit.expired"); n != 1 {
+				t.Errorf("the expiry of one permit is recorded %d times", n)
+			}
+		}
+	}
+	expire(h, 24)
+	lost := 0
+	for _, r := range h.replicas {
+		lost += r.Count("ledger_commits_total", `outcome="conflict"`)
+	}
+	t.Logf("%d times another server was first", lost)
+	h.replicas[0].Kill()
+	h.replicas[1].Kill()
+	expire(h.at(2), 3)
+}
+
+// A replica that lost every session with the database is ready again by itself, and the
+// others are not concerned. Its own metrics go on counting.
+func TestReadyAgain(t *testing.T) {
+	h := newHouse(t)
+	conn := h.sql()
+	ready := func(place int) int {
+		t.Helper()
+		got, err := h.at(place).send("GET", "/readyz", nil)
+		must(t, err)
+		return got.status
+	}
+	for place, r := range h.replicas {
+		if h.cutOff(conn, r) == 0 {
+			t.Errorf("%s has no session", r.Name)
+		}
+		before, tries := r.Requests(), 1
+		for ready(place) != 200 {
+			tries++
+		}
+		for other := range h.replicas {
+			if got := ready(other); got != 200 {
+				t.Errorf("replica %d answers %d after replica %d was cut off", other, got, place)
+			}
+		}
+		if got := r.Requests() - before; got != tries+1 {
+			t.Errorf("%s counts %d requests, want %d", r.Name, got, tries+1)
+		}
+		h.at(place).create("merchant", "local", "bounded")
 	}
 }

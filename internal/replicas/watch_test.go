@@ -195,10 +195,11 @@ func (h *house) sql() *pgx.Conn {
 	return conn
 }
 
-// cutOff ends every session that a replica has with the database, and returns how many.
+// cutOff ends every session that a replica has with the database, and returns how many
+// once they are gone.
 func (h *house) cutOff(conn *pgx.Conn, r *replica.Replica) (n int) {
 	h.t.Helper()
-	must(h.t, conn.QueryRow(h.t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+	must(h.t, conn.QueryRow(h.t.Context(), `SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name = 'countersign-' || $1`, r.Name).Scan(&n))
 	return n
 }
