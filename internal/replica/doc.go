@@ -69,9 +69,9 @@
 // # Effects
 //
 // [Shop] is the real store behind its own database; [Shop.Orders] and [Shop.Spent] count
-// there, and [Shop.Around] puts a handler in front that misbehaves. [LocalOrder] reads the
-// effect of a local run from the ledger's own state of the service, which needs the
-// ledger: see [Installation.Ledger], while no process has it.
+// there, and [Shop.Around] puts a handler in front that misbehaves. What a local run has
+// done is in the state of its service, a subject of the ledger: see [Installation.Ledger],
+// on SQLite while no process has it.
 //
 // Methods that take a testing.TB, and those of Installation and Replica, are called from
 // the test's own goroutine; Fronts, shops and clients of different runs are safe for

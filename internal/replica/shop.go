@@ -79,14 +79,13 @@ type Order struct {
 	ID          string
 	Session     string
 	ExecutionID string // jti of the dispatch permit that it came with
-	RunID       string
 	TotalCents  int64
 }
 
 // Orders returns all orders of the store.
 func (s *Shop) Orders(ctx context.Context) ([]Order, error) {
-	return list(ctx, s.rows, `SELECT order_id, o.sid, o.jti, d.pid, total_cents FROM orders o JOIN dispatch_ledger d USING (jti) ORDER BY order_id`,
-		func(o *Order) []any { return []any{&o.ID, &o.Session, &o.ExecutionID, &o.RunID, &o.TotalCents} })
+	return list(ctx, s.rows, `SELECT order_id, sid, jti, total_cents FROM orders ORDER BY order_id`,
+		func(o *Order) []any { return []any{&o.ID, &o.Session, &o.ExecutionID, &o.TotalCents} })
 }
 
 // Spent is one dispatch permit in the store's own database, with the receipt that the
@@ -95,14 +94,17 @@ type Spent struct {
 	ExecutionID string // jti
 	PermitID    string // pid, for a session the run's id
 	Session     string
+	BodyHash    string // bh: what the permit was for
 	Result      string // applied, refused or closed
 	Receipt     string // JWS
 }
 
 // Spent returns all permits that the store takes no more.
 func (s *Shop) Spent(ctx context.Context) ([]Spent, error) {
-	return list(ctx, s.rows, `SELECT jti, pid, sid, result, receipt FROM dispatch_ledger ORDER BY jti`,
-		func(p *Spent) []any { return []any{&p.ExecutionID, &p.PermitID, &p.Session, &p.Result, &p.Receipt} })
+	return list(ctx, s.rows, `SELECT jti, pid, sid, bh, result, receipt FROM dispatch_ledger ORDER BY jti`,
+		func(p *Spent) []any {
+			return []any{&p.ExecutionID, &p.PermitID, &p.Session, &p.BodyHash, &p.Result, &p.Receipt}
+		})
 }
 
 func list[T any](ctx context.Context, db *sql.DB, query string, columns func(*T) []any) (all []T, err error) {
