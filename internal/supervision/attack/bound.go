@@ -8,6 +8,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/records"
+	"countersign/internal/supervision/state"
 )
 
 // MaxRuns is how many synthetic runs attacks may have made in the last hour before
@@ -55,5 +56,31 @@ func (r *Runner) room(ctx context.Context) error {
 			return nil
 		}
 		before = found[len(found)-1].ID
+	}
+}
+
+// sweep ends runs that an attack has left behind because its process ended. Their tokens
+// died with it. What cannot be ended now is tried again before the next attack.
+func (r *Runner) sweep(ctx context.Context) {
+	now, err := r.Ledger.Now(ctx)
+	for _, status := range []string{state.StatusReady, state.StatusRunning, state.StatusPaused} {
+		var left []ledger.Subject
+		if err == nil {
+			left, err = r.Ledger.Find(ctx, ledger.Query{
+				Workspace: r.Workspace, Kind: ledger.KindRun, Limit: 100,
+				Where: []ledger.Attribute{{Name: "status", Value: status}, {Name: records.AttributePurpose, Value: records.PurposeAttack}},
+			})
+		}
+		for _, s := range left {
+			if now.Sub(s.UpdatedAt) <= lineFor+endingFor {
+				continue // it may be under way at another replica
+			}
+			if err := r.Runs.Revoke(ctx, s.ID); err != nil && !isEnded(err) {
+				r.Log.Warn("a run that an attack left behind could not be revoked", "run", s.ID, "error", err)
+			}
+		}
+	}
+	if err != nil {
+		r.Log.Warn("an attack cannot look for runs that were left behind", "error", err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/supervision/attack"
+	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/run"
 )
 
 var errReached = errors.New("the attack would begin")
@@ -130,6 +132,37 @@ func TestCallerLeaves(t *testing.T) {
 		must(t, err)
 		if want := `"status":"revoked"`; !strings.Contains(string(subject.State), want) {
 			t.Errorf("run %s goes on: want %s", id, want)
+		}
+	}
+}
+
+// A run that a dead process has left behind is ended before the next attack; one that may
+// be under way at another replica is not.
+func TestRunsLeftBehind(t *testing.T) {
+	clock := new(ledger.Clock)
+	a := serve(t, "", func(c *app.Config) { c.Clock = clock })
+	c := a.Attacks().Config
+	left, err := c.Runs.Create(t.Context(), gateway.CreateRequest{
+		Config: run.Config{
+			Service: "bank", Target: "local", Channel: "http", TrafficActor: "agent", Mode: "bounded", ExecutionMode: "replay", Executor: "replay", Interrogator: "replay", Attack: true,
+		},
+		Budget: 5000, Instruction: "left behind",
+	})
+	must(t, err)
+	for _, stage := range []struct {
+		after time.Duration
+		want  string
+	}{{time.Minute, `"status":"ready"`}, {2 * time.Minute, `"status":"revoked"`}} {
+		clock.Move(stage.after)
+		r, err := a.Attacks().Run(t.Context(), "B10", attack.Bank)
+		must(t, err)
+		if !r.Blocked {
+			t.Errorf("%+v", *r)
+		}
+		subject, _, err := c.Ledger.Load(t.Context(), ledger.Key{Workspace: c.Workspace, Kind: ledger.KindRun, ID: left})
+		must(t, err)
+		if !strings.Contains(string(subject.State), stage.want) {
+			t.Errorf("after %v: %.300s, want %s", stage.after, subject.State, stage.want)
 		}
 	}
 }

@@ -98,6 +98,7 @@ func (r *Runner) carry(ctx context.Context, a *Attack, service string) (*Result,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lineFor)
 	defer cancel()
+	r.sweep(ctx)
 	cookie, signOut, err := r.SignIn(ctx)
 	if err != nil {
 		return nil, err
