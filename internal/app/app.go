@@ -99,7 +99,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {
 		return nil, err
 	}
-	if a.steps, err = newSteps(a.gateway); err != nil {
+	if a.steps, err = newSteps(c, a.gateway); err != nil {
 		return nil, err
 	}
 	a.api, err = a.newAPI()
@@ -109,8 +109,12 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 // openMeasured opens the ledger, and with it the metrics if they were asked for.
 func (a *App) openMeasured(ctx context.Context) (err error) {
 	if a.config.MetricsAddr == "" {
-		a.ledger, a.failed, err = openLedger(ctx, a.config, nil)
-		return err
+		l, failed, err := openLedger(ctx, a.config, nil)
+		if err != nil {
+			return err
+		}
+		a.ledger, a.failed = swapped(a.config, l), failed
+		return nil
 	}
 	if a.metricsListener, err = listenMetrics(a.config.MetricsAddr); err != nil {
 		return err
@@ -120,7 +124,7 @@ func (a *App) openMeasured(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.ledger, a.failed = measured{l, a.metrics}, failed
+	a.ledger, a.failed = measured{swapped(a.config, l), a.metrics}, failed
 	return nil
 }
 
@@ -129,19 +133,28 @@ func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gatew
 	if err != nil {
 		return nil, fmt.Errorf("app: %w", err)
 	}
+	services := []gateway.Service{merchant.Adapter{}, bank.Adapter{}, broker.Adapter{}}
+	for i, s := range services {
+		services[i] = swapped(c, s)
+	}
 	return gateway.New(gateway.Config{
-		Ledger: l, Keys: k, Issuer: origin, Services: []gateway.Service{merchant.Adapter{}, bank.Adapter{}, broker.Adapter{}}, Guardian: guardian,
-		Store: c.Store, Sender: dispatch.NewClient(nil), Log: c.Log, Workspace: ledger.DefaultWorkspace, Fault: c.Fault, Doors: c.Doors,
+		Ledger: l, Keys: k, Issuer: origin, Services: services, Guardian: swapped[gateway.Guardian](c, guardian),
+		Store: c.Store, Sender: swapped[gateway.Sender](c, dispatch.NewClient(nil)), Log: c.Log, Workspace: ledger.DefaultWorkspace,
+		Fault: c.Fault, Patience: c.patience, Doors: c.Doors,
 	}), nil
 }
 
 // newSteps lets runs go on with the executors that this installation has.
-func newSteps(g *gateway.Gateway) (*managed.Steps, error) {
+func newSteps(c Config, g *gateway.Gateway) (*managed.Steps, error) {
 	executor, err := replay.NewExecutor()
 	if err != nil {
 		return nil, fmt.Errorf("app: %w", err)
 	}
-	return managed.New(g, map[string]managed.Executor{replay.Provider: executor}), nil
+	steps := managed.New(g, map[string]managed.Executor{replay.Provider: swapped[managed.Executor](c, executor)})
+	if c.patience > 0 {
+		steps = steps.Impatient(c.patience)
+	}
+	return steps, nil
 }
 
 // newAPI makes the API with every route.

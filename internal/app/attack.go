@@ -17,7 +17,7 @@ func (a *App) newAttacks(owners *identity.Owners) (*attack.Runner, error) {
 		return nil, err
 	}
 	return attack.New(attack.Config{
-		Runs: a.gateway, Ledger: a.ledger, Workspace: ledger.DefaultWorkspace, Store: a.config.AttackedStore, Log: a.config.Log,
+		Runs: swapped[attack.Runs](a.config, a.gateway), Ledger: a.ledger, Workspace: ledger.DefaultWorkspace, Store: a.config.AttackedStore, Log: a.config.Log,
 		HTTP: client, Base: base, Origin: a.origin, SignIn: a.signIn(owners, "attack"),
 	}), nil
 }

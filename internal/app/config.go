@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"countersign/internal/channel/edge"
 	"countersign/internal/ledger"
@@ -43,6 +45,17 @@ type Config struct {
 	Unlocked    bool                     // PostgreSQL: commits do not take the freeze lock
 	Unpolled    bool                     // PostgreSQL: watched subjects are not polled
 	anyKeys     bool                     // the ledger's fingerprints are not compared
+	patience    time.Duration            // with a guardian, a store and an executor; 0: the product's
+	// swap puts something else in place of a dependency that is wired as an interface.
+	swap func(wired reflect.Type, dependency any) any
+}
+
+// swapped is the dependency, or what a test puts in its place.
+func swapped[T any](c Config, dependency T) T {
+	if c.swap == nil {
+		return dependency
+	}
+	return c.swap(reflect.TypeFor[T](), dependency).(T)
 }
 
 // ConfigError says that an installation cannot be served as configured.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
+	"time"
 
 	"countersign/internal/ledger"
 )
@@ -50,3 +52,18 @@ func (a *App) Runs(ctx context.Context, where ledger.Attribute) (ids []string, e
 	}
 	return ids, err
 }
+
+// WithSwap puts others in place of dependencies, by the interface that they are wired as.
+func WithSwap(c Config, swap func(wired reflect.Type, dependency any) any) Config {
+	c.swap = swap
+	return c
+}
+
+// WithPatience bounds the patience with a guardian, a store and an executor.
+func WithPatience(c Config, patience time.Duration) Config {
+	c.patience = patience
+	return c
+}
+
+// Ledger is the open ledger, whatever stands in its place.
+func (a *App) Ledger() Engine { return a.ledger }

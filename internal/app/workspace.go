@@ -27,7 +27,7 @@ func (a *App) newWorkspace(owners *identity.Owners) (*workspace.Workspace, error
 		return nil, err
 	}
 	return workspace.New(workspace.Config{
-		Ledger: a.ledger, Signing: a.keys.Evidence(), Issuer: a.origin, Workspace: ledger.DefaultWorkspace, Runs: a.gateway, Services: a.gateway.Services,
+		Ledger: a.ledger, Signing: a.keys.Evidence(), Issuer: a.origin, Workspace: ledger.DefaultWorkspace, Runs: swapped[workspace.Runs](a.config, a.gateway), Services: a.gateway.Services,
 		Channels: available(a.status.Channels), Log: a.config.Log, HTTP: client, Base: base, SignIn: a.signIn(owners, "verification"),
 	}), nil
 }

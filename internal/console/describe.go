@@ -214,7 +214,7 @@ var tellers = map[string]tell{
 	"operation.refused": told(func(_ *chart, s *step, _ *turn, e *run.Refused) { s.Tone = "over"; s.say("reason", e.ReasonCode) }),
 	"approval.granted": told(func(_ *chart, s *step, _ *turn, e *run.Approved) {
 		s.Tone = "good"
-		s.say("by", e.ApprovedBy).say("amount", spellMoney(e.AmountCents, e.Currency)).say("destination", e.Destination)
+		s.say("by", e.ApprovedBy).text("session", e.Approver).say("amount", spellMoney(e.AmountCents, e.Currency)).say("destination", e.Destination)
 		s.noted("good until", moment(e.ExpiresAt), "for one use").text("proposal", e.ProposalID).text("effect digest", e.EffectDigest)
 	}),
 	"clarification.added": told(func(_ *chart, s *step, _ *turn, e *run.Clarified) {

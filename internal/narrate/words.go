@@ -43,7 +43,7 @@ var lines = map[string]func(d data, operation string) string{
 	"run.failed":     stopped("run failed"),
 
 	"approval.granted": func(d data, _ string) string {
-		return "approved by " + d.text("approvedBy") + ", exactly this and once: " + d.text("operationId") + charge(d.text("amountCents")) + " to " + d.text("destination") + ", until " + d.text("expiresAt")
+		return "approved by " + d.text("approvedBy") + session(d.text("approver")) + ", exactly this and once: " + d.text("operationId") + charge(d.text("amountCents")) + " to " + d.text("destination") + ", until " + d.text("expiresAt")
 	},
 	"clarification.added": func(d data, _ string) string { return "clarified by " + d.text("by") },
 	"retry.accepted":      func(d data, _ string) string { return "retry accepted by " + d.text("by") },
@@ -279,4 +279,12 @@ func compact(v any) string {
 		return ""
 	}
 	return plain(string(raw))
+}
+
+// session tells one session from another by the beginning of the hash that names it.
+func session(hash string) string {
+	if len(hash) < 8 {
+		return ""
+	}
+	return " in session " + hash[:8]
 }

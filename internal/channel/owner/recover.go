@@ -34,7 +34,8 @@ func (o *owner) approve(ctx context.Context, in *struct {
 		Digest     string `json:"digest,omitempty" pattern:"^[0-9a-f]{64}$" doc:"The effect digest that was shown; must be the one that stands." example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"`
 	}
 }) error {
-	return o.Gateway.Approve(ctx, in.ID, in.Body.ProposalID, in.Body.Digest)
+	session, _ := edge.SessionFrom(ctx) // the guard let nobody pass without one
+	return o.Gateway.Approve(ctx, in.ID, in.Body.ProposalID, in.Body.Digest, session.Hash)
 }
 
 func (o *owner) clarify(ctx context.Context, in *struct {

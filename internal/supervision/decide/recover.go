@@ -19,6 +19,7 @@ type ApproveRequest struct {
 	Digest     string          // the effect digest that the owner saw; "" when not given
 	Catalog    []propose.Entry // of the newest observation
 	Seen       Sighting        // the service as it is now
+	Approver   string          // the hash that names the owner's session
 }
 
 // Approve creates the single-use grant for exactly the prepared effect and lets the
@@ -56,7 +57,7 @@ func (d *Deciding) Approve(r ApproveRequest) *authority.Denial {
 	}
 	d.emit(&run.Approved{
 		ProposalID: p.ID, EffectDigest: digest, GrantID: grant.ID, OperationID: p.OperationID, Destination: p.Destination,
-		AmountCents: p.AmountCents, Currency: p.Currency, ExpiresAt: grant.ExpiresAt, ApprovedBy: "owner",
+		AmountCents: p.AmountCents, Currency: p.Currency, ExpiresAt: grant.ExpiresAt, ApprovedBy: "owner", Approver: r.Approver,
 	})
 	d.emit(&run.Granted{Grant: grant, CreatedBy: "owner"})
 	d.emit(&run.Resumed{Cause: run.CauseApproved})

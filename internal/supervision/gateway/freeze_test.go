@@ -232,7 +232,7 @@ var whileFrozen = []during{
 	}},
 	{"an approval", "", func(h *house) func() error {
 		id, p := h.exact(run.TargetLocal)
-		return func() error { return h.Approve(h.t.Context(), id, p.ID, "") }
+		return func() error { return h.Approve(h.t.Context(), id, p.ID, "", session) }
 	}},
 	{"a retry of another stop", "", func(h *house) func() error {
 		id := h.create(run.TargetLocal)

@@ -114,7 +114,7 @@ type Config struct {
 	Workspace string
 
 	Fault    func(point string) // called at every one of Points
-	Patience time.Duration      // with a guardian, at most GuardianTimeout; 0: that, only tests set it
+	Patience time.Duration      // with a guardian and a store; 0: GuardianTimeout and dispatch.SendTimeout
 	Doors    decide.Doors
 }
 
@@ -136,11 +136,14 @@ type Gateway struct {
 
 // New returns a gateway.
 func New(c Config) *Gateway {
-	if c.Patience <= 0 || c.Patience > GuardianTimeout {
+	sending := dispatch.SendTimeout
+	if c.Patience > 0 {
+		sending = c.Patience
+	} else {
 		c.Patience = GuardianTimeout
 	}
 	if !c.Doors.Asked {
-		c.Sender = hosted.Bounded(c.Sender)
+		c.Sender = hosted.Bounded(c.Sender, sending)
 	}
 	g := &Gateway{Config: c, Reader: records.New(c.Ledger, c.Workspace, c.Keys.Evidence()), services: map[string]Service{}}
 	for _, s := range c.Services {

@@ -15,6 +15,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/audit"
 	"countersign/internal/authority"
+	"countersign/internal/canon"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/chain"
@@ -29,6 +30,9 @@ import (
 )
 
 const origin = "http://localhost:8420"
+
+// session names an owner's session.
+var session = canon.Hash([]byte("a cookie"))
 
 // house is a control plane on a real ledger with a real store beside it.
 type house struct {

@@ -11,8 +11,9 @@ import (
 
 // Approve approves the prepared proposal of a run that waits for it (H-099). The
 // service is looked at once more: what has changed since it was prepared cannot be
-// approved. digest is the effect digest that the owner saw, "" when not given.
-func (g *Gateway) Approve(ctx context.Context, id, proposalID, digest string) error {
+// approved. digest is the effect digest that the owner saw, "" when not given; approver is the hash
+// that names the owner's session, and stands in the evidence.
+func (g *Gateway) Approve(ctx context.Context, id, proposalID, digest, approver string) error {
 	return g.seeing(ctx, id, nil, func(a *attempt, see func() (decide.Sighting, error)) error {
 		if denial := a.CanApprove(); denial != nil {
 			return denial
@@ -25,7 +26,7 @@ func (g *Gateway) Approve(ctx context.Context, id, proposalID, digest string) er
 		if err != nil {
 			return err
 		}
-		return denied(a.Deciding.Approve(decide.ApproveRequest{ProposalID: proposalID, Digest: digest, Catalog: catalog.Catalog, Seen: seen}))
+		return denied(a.Deciding.Approve(decide.ApproveRequest{ProposalID: proposalID, Digest: digest, Catalog: catalog.Catalog, Seen: seen, Approver: approver}))
 	})
 }
 

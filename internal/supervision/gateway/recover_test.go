@@ -64,9 +64,9 @@ func TestExactPurchase(t *testing.T) {
 			onEach(t, func(t *testing.T, e engine) {
 				h := newHouse(t, e)
 				id, p := h.exact(target)
-				h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, id, ""))
-				must(t, h.Approve(t.Context(), id, p.ID, ""))
-				h.refuses(authority.RecoveryNotEligible, h.Approve(t.Context(), id, p.ID, ""))
+				h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, id, "", session))
+				must(t, h.Approve(t.Context(), id, p.ID, "", session))
+				h.refuses(authority.RecoveryNotEligible, h.Approve(t.Context(), id, p.ID, "", session))
 				h.do(id, "merchant.checkout.submit")
 				if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != 13700 || s.Budget.Reserved != 0 {
 					t.Errorf("status %s, spent %s, reserved %s", s.Status, s.Budget.Spent, s.Budget.Reserved)
@@ -87,7 +87,7 @@ func TestApprovalLooksAgain(t *testing.T) {
 				h := newHouse(t, e, func(c *gateway.Config) { c.Doors.Approval = open })
 				id, p := h.exact(run.TargetHosted)
 				must(t, h.store.SetPrice(t.Context(), "fieldwork-keyboard", 12901))
-				err := h.Approve(t.Context(), id, p.ID, "")
+				err := h.Approve(t.Context(), id, p.ID, "", session)
 				if !open {
 					h.refuses(authority.ApprovalStale, err)
 					h.stopped(id, authority.StaleState, "retry")
@@ -142,10 +142,10 @@ func TestNoApprovalUnseen(t *testing.T) {
 		h := newHouse(t, e)
 		id, p := h.exact(run.TargetHosted)
 		back := h.away()
-		h.refuses(authority.HostedUnreachable, h.Approve(t.Context(), id, p.ID, ""))
+		h.refuses(authority.HostedUnreachable, h.Approve(t.Context(), id, p.ID, "", session))
 		h.stopped(id, authority.ApprovalRequired, "approve")
 		back()
-		must(t, h.Approve(t.Context(), id, p.ID, ""))
+		must(t, h.Approve(t.Context(), id, p.ID, "", session))
 		h.do(id, "merchant.checkout.submit")
 		h.verify(id)
 	})
@@ -191,7 +191,7 @@ func TestApproveOnce(t *testing.T) {
 		for i := range reasons {
 			all.Go(func() {
 				var denial *authority.Denial
-				if err := others[i%2].Approve(t.Context(), id, p.ID, ""); errors.As(err, &denial) {
+				if err := others[i%2].Approve(t.Context(), id, p.ID, "", session); errors.As(err, &denial) {
 					reasons[i] = denial.Reason
 				} else if err != nil {
 					reasons[i] = err.Error()
@@ -222,7 +222,7 @@ func TestApprovalLapses(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		h := newHouse(t, e)
 		id, p := h.exact(run.TargetLocal)
-		must(t, h.Approve(t.Context(), id, p.ID, ""))
+		must(t, h.Approve(t.Context(), id, p.ID, "", session))
 		h.clock.Move(5 * time.Minute)
 		o, entry := h.entry(id, "merchant.checkout.submit")
 		turn, err := h.Propose(t.Context(), id, report(o, entry))
@@ -230,7 +230,7 @@ func TestApprovalLapses(t *testing.T) {
 		if turn.Permit != nil || turn.Decision.ReasonCode != authority.ApprovalRequired {
 			t.Fatalf("%+v", turn)
 		}
-		must(t, h.Approve(t.Context(), id, p.ID, ""))
+		must(t, h.Approve(t.Context(), id, p.ID, "", session))
 		h.do(id, "merchant.checkout.submit")
 		h.verify(id)
 	})
@@ -256,7 +256,7 @@ func TestDroppedReceipt(t *testing.T) {
 			t.Errorf("outcome %s, reserved %s, spent %s", s.Outcome(), s.Budget.Reserved, s.Budget.Spent)
 		}
 		for name, err := range map[string]error{
-			"retry": h.Retry(t.Context(), id), "clarify": h.Clarify(t.Context(), id, "go on"), "approve": h.Approve(t.Context(), id, id, ""),
+			"retry": h.Retry(t.Context(), id), "clarify": h.Clarify(t.Context(), id, "go on"), "approve": h.Approve(t.Context(), id, id, "", session),
 			"simulate": h.Simulate(t.Context(), id, run.SimulateNavigate),
 		} {
 			if got := reasonOf(t, err); got != authority.UnresolvedEffect {

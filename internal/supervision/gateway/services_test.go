@@ -325,7 +325,7 @@ func TestExactModeOfEveryService(t *testing.T) {
 		if p == nil || p.Destination != d.destination || p.AmountCents != d.amount || p.Currency != "USD" || p.Entry.OperationID != d.steps[len(d.steps)-1] {
 			t.Fatalf("prepared is %+v", p)
 		}
-		must(t, h.Approve(t.Context(), id, p.ID, p.EffectDigest))
+		must(t, h.Approve(t.Context(), id, p.ID, p.EffectDigest, session))
 		h.do(id, d.steps[len(d.steps)-1])
 		if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != d.amount || s.Budget.Reserved != 0 {
 			t.Errorf("status %s, budget %+v", s.Status, s.Budget)
@@ -369,12 +369,12 @@ func TestPriceChangeOfEveryService(t *testing.T) {
 		stale := h.state(id).Proposal.ID
 		must(t, h.Simulate(t.Context(), id, run.SimulatePriceChange))
 		h.stopped(id, authority.StaleState, "retry")
-		h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, stale, ""))
+		h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, stale, "", session))
 		must(t, h.Retry(t.Context(), id))
 		h.do(id, prepare)
 		h.stopped(id, authority.ApprovalRequired, "approve")
-		h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, stale, ""))
-		must(t, h.Approve(t.Context(), id, h.state(id).Proposal.ID, ""))
+		h.refuses(authority.ApprovalStale, h.Approve(t.Context(), id, stale, "", session))
+		must(t, h.Approve(t.Context(), id, h.state(id).Proposal.ID, "", session))
 		h.do(id, submit)
 		if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != after {
 			t.Errorf("status %s, budget %+v", s.Status, s.Budget)

@@ -191,7 +191,7 @@ func TestPlayWaitsForApproval(t *testing.T) {
 		must(t, err)
 		h.stopped(id, authority.ApprovalRequired, "approve")
 		h.refuses(authority.RunNotReady, m.Step(t.Context(), id))
-		must(t, h.Approve(t.Context(), id, h.state(id).Proposal.ID, ""))
+		must(t, h.Approve(t.Context(), id, h.state(id).Proposal.ID, "", session))
 		_, err = m.Play(t.Context(), id)
 		must(t, err)
 		if s := h.state(id); s.Status != run.StatusCompleted || s.Budget.Spent != 13700 {

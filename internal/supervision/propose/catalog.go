@@ -137,6 +137,18 @@ func CatalogDigest(catalog []Entry) string {
 	return authority.Digest(authority.DomainCatalog, catalog)
 }
 
+// Twice returns the second of two entries that one could be taken for the other, or nil:
+// an entry is named by its id and by its target reference.
+func Twice(catalog []Entry) *Entry {
+	names := make(map[string]bool, 2*len(catalog))
+	return FindEntry(catalog, func(e *Entry) bool {
+		id, target := "id "+e.EntryID, "target "+e.TargetRef
+		twice := names[id] || names[target]
+		names[id], names[target] = true, true
+		return twice
+	})
+}
+
 // FindEntry returns the first entry that is asked for, or nil.
 func FindEntry(catalog []Entry, is func(*Entry) bool) *Entry {
 	for i := range catalog {

@@ -65,7 +65,7 @@ func (w *world) approval() decide.ApproveRequest {
 	if p == nil {
 		w.Fatal("nothing is prepared")
 	}
-	return decide.ApproveRequest{ProposalID: p.ID, Catalog: w.catalog, Seen: w.sighting()}
+	return decide.ApproveRequest{ProposalID: p.ID, Catalog: w.catalog, Seen: w.sighting(), Approver: elsewhere}
 }
 
 // approve returns the reason of a denial, or "".
@@ -157,7 +157,7 @@ func TestExactPurchase(t *testing.T) {
 			p := *s.Proposal
 			digest := w.entry("submit").EffectDigest("shop", s.StateRevision)
 			said := newest[run.Approved](w)
-			if want := (run.Approved{p.ID, digest, s.Grants[1].ID, "shop.submit", "addr_home", price, "USD", w.now.Add(5 * time.Minute), "owner"}); *said != want {
+			if want := (run.Approved{p.ID, digest, s.Grants[1].ID, "shop.submit", "addr_home", price, "USD", w.now.Add(5 * time.Minute), "owner", elsewhere}); *said != want {
 				t.Errorf("approval.granted %+v, want %+v", *said, want)
 			}
 			if g := s.Grants[1]; len(s.Grants) != 2 || g.Kind != "exact" || !slices.Equal(g.Operations, []string{"shop.submit"}) || len(g.OnApproval) != 0 || len(g.MaxUses) != 1 ||
@@ -763,7 +763,7 @@ func spentApprovals(events []evidence.Event) []string {
 // ownerErrands are what an owner may ask for at any time.
 var ownerErrands = []errand{
 	{"approve", func(w *world, t *rapid.T, d *decide.Deciding) {
-		r := decide.ApproveRequest{ProposalID: d.State().ID, Catalog: w.catalog, Seen: w.sighting()}
+		r := decide.ApproveRequest{ProposalID: d.State().ID, Catalog: w.catalog, Seen: w.sighting(), Approver: elsewhere}
 		if p := d.State().Proposal; p != nil && rapid.IntRange(0, 9).Draw(t, "right") != 7 {
 			r.ProposalID = p.ID
 		}
@@ -886,6 +886,7 @@ var approvalCases = []unlawfulCase{
 		e := newest[run.Approved](w)
 		w.cut("run.paused").forge(&run.Paused{w.stopFor(authority.GoalDrift)}, e)
 	}},
+	{rule: "approved-by", name: "in no session", stage: approved(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Approved) { e.Approver = "" }) }},
 	{rule: "approved-by", name: "by the agent", stage: approved(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Approved) { e.ApprovedBy = "agent" }) }},
 	{rule: "approval-proposal", name: "of another proposal", stage: approved(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Approved) { e.ProposalID = w.id() }) }},
 	{rule: "approval-digest", name: "of an expired proposal", stage: approved(run.TargetLocal), follow: []string{"approval-proposal"}, with: func(w *world) {

@@ -6,6 +6,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/canon"
 	"countersign/internal/money"
 	"countersign/internal/supervision/state"
 	"countersign/internal/supervision/stopcontext"
@@ -29,13 +30,14 @@ type Approved struct {
 	Currency     string        `json:"currency"`
 	ExpiresAt    evidence.Time `json:"expiresAt"` // of the exact grant
 	ApprovedBy   string        `json:"approvedBy"`
+	Approver     string        `json:"approver"` // the hash that names the owner's session
 }
 
 func (Approved) EventType() string { return "approval.granted" }
 
 func (e Approved) apply(f *fold) {
 	f.stoppedFor("approval-status", stopcontext.CategoryApproval)
-	f.must(e.ApprovedBy == "owner", "approved-by", "only an owner approves")
+	f.must(e.ApprovedBy == "owner" && canon.IsHash(e.Approver), "approved-by", "only an owner approves, in a session that is named")
 	p := f.s.Proposal
 	if !f.must(p != nil && p.ID == e.ProposalID && p.Live(f.now), "approval-proposal", "the approved proposal is not the one that stands") {
 		return

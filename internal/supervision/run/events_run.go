@@ -162,6 +162,7 @@ func (e Observed) apply(f *fold) {
 	f.must(e.CapturedAt <= f.now, "observation-time", "an observation is captured before it is recorded")
 	f.must(e.StateDigest == authority.Digest(authority.DomainState, e.State), "state-digest", "stateDigest is not the digest of the state")
 	f.must(e.CatalogDigest == propose.CatalogDigest(e.Catalog) && len(e.Catalog) <= propose.MaxEntries, "catalog-digest", "catalogDigest is not the digest of at most 64 entries")
+	f.must(propose.Twice(e.Catalog) == nil, "catalog-twice", "two entries have one id or one target reference")
 	f.must(e.DocumentEpoch == f.s.DocumentEpoch, "document-epoch", "the observation is of another document")
 	foreign := propose.FindEntry(e.Catalog, func(entry *propose.Entry) bool { return entry.Currency != nil && *entry.Currency != f.s.Currency })
 	f.must(foreign == nil, "currency", "an entry is in another currency than the budget")

@@ -196,7 +196,7 @@ func TestRetry(t *testing.T) {
 // recoveries are the three ways in which an owner mends a stop.
 var recoveries = map[string]func(*world, *decide.Deciding) *authority.Denial{
 	"approve": func(w *world, d *decide.Deciding) *authority.Denial {
-		return d.Approve(decide.ApproveRequest{ProposalID: w.read().ID, Catalog: w.catalog, Seen: w.sighting()})
+		return d.Approve(decide.ApproveRequest{ProposalID: w.read().ID, Catalog: w.catalog, Seen: w.sighting(), Approver: elsewhere})
 	},
 	"clarify": func(_ *world, d *decide.Deciding) *authority.Denial { return d.Clarify("the black one") },
 	"retry":   func(_ *world, d *decide.Deciding) *authority.Denial { return d.Retry() },

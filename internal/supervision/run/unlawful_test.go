@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	goparser "go/parser"
 	"go/token"
@@ -316,6 +317,18 @@ var runCases = []unlawfulCase{
 	{rule: "catalog-digest", name: "of another catalog", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.CatalogDigest = elsewhere }) }},
 	{rule: "catalog-digest", name: "an entry changed", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.Catalog[0].Label += "!" }) }},
 	{rule: "catalog-digest", name: "65 entries", stage: ready(run.TargetLocal), unfit: true, with: func(w *world) { alter(w, func(e *run.Observed) { fill(e, 65) }) }},
+	{rule: "catalog-twice", name: "one id for two entries", stage: ready(run.TargetLocal), with: func(w *world) {
+		alter(w, func(e *run.Observed) {
+			e.Catalog[1].EntryID = e.Catalog[0].EntryID
+			e.CatalogDigest = propose.CatalogDigest(e.Catalog)
+		})
+	}},
+	{rule: "catalog-twice", name: "one target for two entries", stage: ready(run.TargetLocal), with: func(w *world) {
+		alter(w, func(e *run.Observed) {
+			e.Catalog[1].TargetRef = e.Catalog[0].TargetRef
+			e.CatalogDigest = propose.CatalogDigest(e.Catalog)
+		})
+	}},
 	{rule: "document-epoch", name: "of another document", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.DocumentEpoch++ }) }},
 	{rule: "state-revision", name: "two steps at once", stage: ready(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Observed) { e.StateRevision++ }) }},
 	{rule: "state-revision", name: "moved without a change", stage: ready(run.TargetLocal), with: func(w *world) { e := w.again(); e.StateRevision++; w.forge(e) }},
@@ -752,7 +765,9 @@ func showing(e *run.Observed, text string) {
 // fill makes the catalog n entries long.
 func fill(e *run.Observed, n int) {
 	for len(e.Catalog) < n {
-		e.Catalog = append(e.Catalog, e.Catalog[0])
+		more := e.Catalog[0]
+		more.EntryID, more.TargetRef = fmt.Sprint("more-", len(e.Catalog)), fmt.Sprint("tgt_more-", len(e.Catalog))
+		e.Catalog = append(e.Catalog, more)
 	}
 	e.CatalogDigest = propose.CatalogDigest(e.Catalog)
 }
