@@ -56,6 +56,15 @@ type Verdict struct {
 	Provenance           string
 }
 
+// NoVerdict stands for the verdict of a guardian that failed, or that is late.
+func NoVerdict(guardian string, late bool) Verdict {
+	v := Verdict{Decision: run.Pause, ReasonCode: authority.ProviderError, Explanation: "The guardian failed, so it counts as a pause.", Provider: guardian, Provenance: run.ByRuntime}
+	if late {
+		v.ReasonCode, v.Explanation = authority.ProviderTimeout, "The guardian did not answer in time, so it counts as a pause."
+	}
+	return v
+}
+
 // wellFormed reports whether it is a verdict that a guardian can give, in texts that
 // evidence can hold and a person can read (G-10).
 func (v *Verdict) wellFormed() bool {

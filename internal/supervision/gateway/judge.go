@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"countersign/evidence"
-	"countersign/internal/authority"
 	"countersign/internal/supervision/ask"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/policy"
@@ -30,7 +29,8 @@ func (g *Gateway) Ask(ctx context.Context, d *decide.Deciding, r *propose.Report
 	micros := time.Since(start).Microseconds()
 	if err != nil {
 		g.Log.Warn("a guardian gave no verdict", "run", id, "turn", d.State().Turn.ID, "error", err)
-		verdict = none(d.State().Config.Interrogator, err)
+		late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+		verdict = decide.NoVerdict(d.State().Config.Interrogator, late)
 	}
 	d.Judge(review, verdict)
 	return micros
@@ -45,13 +45,4 @@ func (g *Gateway) judge(ctx context.Context, m decide.Matter) (decide.Verdict, e
 		err = ctx.Err() // what comes in the moment that its time is up is late
 	}
 	return verdict, err
-}
-
-// none is what stands for a verdict that did not come.
-func none(guardian string, err error) decide.Verdict {
-	v := decide.Verdict{Decision: run.Pause, ReasonCode: authority.ProviderError, Explanation: "The guardian failed, so it counts as a pause.", Provider: guardian, Provenance: run.ByRuntime}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		v.ReasonCode, v.Explanation = authority.ProviderTimeout, "The guardian did not answer in time, so it counts as a pause."
-	}
-	return v
 }
