@@ -115,18 +115,13 @@ func TestSessionsEverywhere(t *testing.T) {
 // the owner out at another.
 func TestWrongSecretsAreCountedByEach(t *testing.T) {
 	h := newHouse(t)
-	try := func(place int, secret string) answer {
-		t.Helper()
-		a, err := h.at(place).send("POST", "/api/v1/owner/session", map[string]any{"secret": secret}, "Origin", h.Origin, "X-Halfspan-Owner", "1")
-		must(t, err)
-		return a
-	}
 	for place := range h.replicas {
-		h.at(place).signIn()
+		one := h.at(place)
+		one.signIn()
 		for range 5 {
-			try(place, "wrong").is(t, "a wrong secret", 401, "AUTHENTICATION_REQUIRED")
+			one.trySecret("wrong").is(t, "a wrong secret", 401, "AUTHENTICATION_REQUIRED")
 		}
-		if a := try(place, "wrong").is(t, "the sixth", 429, "RATE_LIMITED"); a.header.Get("Retry-After") == "" {
+		if a := one.trySecret("wrong").is(t, "the sixth", 429, "RATE_LIMITED"); a.header.Get("Retry-After") == "" {
 			t.Error("nothing says when to try again")
 		}
 	}

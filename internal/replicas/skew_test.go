@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,12 @@ func TestClocksApart(t *testing.T) {
 	} {
 		chains = append(chains, f.live(h)...)
 	}
+	// A stream of a replica that is behind shows what one that is ahead commits.
+	run := h.at(2).create("broker", "local", "exact")
+	behind := h.watch(run, nil, 0)
+	h.at(2).agent(run).cycle("broker.account")
+	same(t, behind.reaches(len(told(t, h.exported(chain(run))))), told(t, h.exported(chain(run))))
+	behind.stop()
 	ended := h.databaseTime()
 	var last time.Time
 	for _, path := range chains {
@@ -73,6 +80,13 @@ func TestClocksApart(t *testing.T) {
 	}
 	for i := range h.replicas { // what is told about now is told by one clock
 		one := h.at(i)
+		for range 5 {
+			one.trySecret("wrong").is(t, "a wrong secret", 401, "AUTHENTICATION_REQUIRED")
+		}
+		after, err := strconv.Atoi(one.trySecret("wrong").is(t, "the sixth", 429, "RATE_LIMITED").header.Get("Retry-After"))
+		if err != nil || after < 1 || after > 60 {
+			t.Errorf("after five wrong secrets in a minute %s says to wait %d s, %v", h.replicas[i].Name, after, err)
+		}
 		first, second := h.databaseTime(), time.Time{}
 		for _, told := range []answer{one.owner("GET", "/hosting", nil), one.owner("GET", "/runs?limit=1", nil)} {
 			for _, way := range [][]any{{"checkedAt"}, {"runs", 0, "now"}} {
