@@ -36,6 +36,7 @@ type chain struct {
 	view    view
 	target  string
 	events  []evidence.Event
+	export  []byte
 	problem string // of its verification, "" for none
 }
 
@@ -52,7 +53,8 @@ func settle(t *testing.T, in *replica.Installation, r *replica.Replica, shop *re
 		must(t, json.Unmarshal(one, &struct{ Target *string }{&c.target}))
 		export, err := owner.Export(t.Context(), c.view.RunID)
 		must(t, err)
-		c.verify(t, in, shop, export.Body)
+		c.export = export.Body
+		c.verify(t, in, shop)
 		a.chains[c.view.RunID] = c
 	}
 	r.Stop()
@@ -91,7 +93,7 @@ func done(t *testing.T, state []byte) string {
 
 // verify checks an export as anybody would who has the two keys, against the head that
 // the view told before.
-func (c *chain) verify(t *testing.T, in *replica.Installation, shop *replica.Shop, export []byte) {
+func (c *chain) verify(t *testing.T, in *replica.Installation, shop *replica.Shop) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(in.Dir, "keys", "evidence.pub"))
 	must(t, err)
@@ -99,11 +101,7 @@ func (c *chain) verify(t *testing.T, in *replica.Installation, shop *replica.Sho
 	must(t, err)
 	head, err := evidence.ParseLink(c.view.Head)
 	must(t, err)
-	options := audit.Options{Keys: keys, Head: head}
-	if shop != nil {
-		options.StoreKeys = append(options.StoreKeys, shop.Key)
-	}
-	report, err := audit.Verify(bytes.NewReader(export), options)
+	report, err := audit.Verify(bytes.NewReader(c.export), audit.Options{Keys: keys, Head: head, StoreKeys: []dispatch.TrustedKey{shop.Key}})
 	must(t, err)
 	if !report.OK() {
 		var b strings.Builder
@@ -111,7 +109,7 @@ func (c *chain) verify(t *testing.T, in *replica.Installation, shop *replica.Sho
 		c.problem = b.String()
 	}
 	var content struct{ Events []evidence.Event }
-	must(t, json.Unmarshal(export, &content))
+	must(t, json.Unmarshal(c.export, &content))
 	c.events = content.Events
 }
 

@@ -31,23 +31,29 @@ type crowd struct {
 // leastRequests is what each shopper sends at the least.
 const leastRequests = 40
 
-// gather makes eight shoppers: every service, both targets and both modes.
-func gather(t *testing.T, seed uint64, in *replica.Installation, r *replica.Replica) *crowd {
+// kind is what a shopper has done.
+type kind struct {
+	service, target, mode string
+	revokes               bool // some of the runs, in the middle of an operation
+}
+
+// kinds are every service, both targets and both modes.
+var kinds = []kind{
+	{"merchant", "hosted", "bounded", false}, {"merchant", "hosted", "bounded", true}, {"merchant", "hosted", "exact", false}, {"merchant", "hosted", "exact", true},
+	{"merchant", "local", "bounded", true}, {"bank", "local", "exact", false}, {"bank", "local", "bounded", true}, {"broker", "local", "exact", false},
+}
+
+// gather makes a shopper of each kind.
+func gather(t *testing.T, seed uint64, in *replica.Installation, r *replica.Replica, kinds ...kind) *crowd {
 	t.Helper()
 	owner := in.SignIn(t, r.Client())
 	secret, err := keys.ReadSecret(filepath.Join(in.Dir, "owner.secret"))
 	must(t, err)
-	c := &crowd{failed: make(chan error, 8)}
-	for i, k := range []struct {
-		service, target, mode string
-		revokes               bool
-	}{
-		{"merchant", "hosted", "bounded", false}, {"merchant", "hosted", "bounded", true}, {"merchant", "hosted", "exact", false}, {"merchant", "hosted", "exact", true},
-		{"merchant", "local", "bounded", true}, {"bank", "local", "exact", false}, {"bank", "local", "bounded", true}, {"broker", "local", "exact", false},
-	} {
+	c := &crowd{failed: make(chan error, len(kinds))}
+	for i, k := range kinds {
 		c.shoppers = append(c.shoppers, &shopper{
-			name: fmt.Sprintf("shopper %d", i), service: k.service, target: k.target, mode: k.mode, revokes: k.revokes,
-			owner: owner, secret: secret, http: r.Client(), journal: &c.journal, meter: &c.meter, rng: mathrand.New(mathrand.NewPCG(seed, uint64(i))),
+			name: fmt.Sprintf("shopper %d", i), kind: k, owner: owner, secret: secret, http: r.Client(),
+			journal: &c.journal, meter: &c.meter, rng: mathrand.New(mathrand.NewPCG(seed, uint64(i))),
 		})
 	}
 	return c
@@ -159,7 +165,7 @@ func TestKilledServer(t *testing.T) {
 		shop := in.OpenShop(t)
 		r := in.Start(t, replica.Options{})[0]
 		shop.Around(forgetful())
-		c := gather(t, seed, in, r)
+		c := gather(t, seed, in, r, kinds...)
 		c.begin(t)
 		hit := 0
 		for _, s := range list {

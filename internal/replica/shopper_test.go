@@ -79,16 +79,15 @@ func (m *meter) after(n int) <-chan struct{} {
 // shopper is an owner with his agent, who has one run after the other do what its terms
 // say, and comes back as api/protocol.md says whatever happens to the server.
 type shopper struct {
-	name                  string
-	service, target, mode string
-	revokes               bool // some of the runs, in the middle of an operation
-	owner                 *client.Owner
-	secret                string
-	http                  *http.Client
-	journal               *journal
-	meter                 *meter
-	rng                   *mathrand.Rand
-	requests, runs        int
+	name string
+	kind
+	owner          *client.Owner
+	secret         string
+	http           *http.Client
+	journal        *journal
+	meter          *meter
+	rng            *mathrand.Rand
+	requests, runs int
 }
 
 // errStuck means that a run does not come to an end.
