@@ -77,7 +77,7 @@ func standing(t testing.TB, url string) {
 type house struct {
 	t      testing.TB
 	config app.Config
-	app    *app.App
+	addr   string // at which it is served
 	stop   func()
 	cookie string
 	http   *http.Client
@@ -96,7 +96,16 @@ func openHouse(t testing.TB, database string, edits ...func(*app.Config)) *house
 
 func openWith(t testing.TB, database string, clock *ledger.Clock, edits ...func(*app.Config)) *house {
 	t.Helper()
-	h := &house{t: t, config: app.Config{Dir: filepath.Join(t.TempDir(), "D"), Addr: "127.0.0.1:0", Origin: origin, Database: database, Clock: clock}}
+	h := found(t, database, clock, edits...)
+	h.serve()
+	h.signIn()
+	return h
+}
+
+// found initializes an installation, which nobody serves yet.
+func found(t testing.TB, database string, clock *ledger.Clock, edits ...func(*app.Config)) *house {
+	t.Helper()
+	h := &house{t: t, config: app.Config{Dir: filepath.Join(t.TempDir(), "D"), Addr: "127.0.0.1:0", Origin: origin, Database: database, Clock: clock}, http: client.New(), stop: func() {}}
 	must(t, app.Init(context.Background(), h.config.Dir, database))
 	if database != "" && clock.Source != nil {
 		standing(t, database)
@@ -111,12 +120,10 @@ func openWith(t testing.TB, database string, clock *ledger.Clock, edits ...func(
 	var err error
 	h.ledger, err = sql.Open(engine, name)
 	must(t, err)
-	h.serve()
 	t.Cleanup(func() {
 		h.stop()
 		must(t, h.ledger.Close())
 	})
-	h.signIn()
 	return h
 }
 
@@ -128,7 +135,7 @@ func (h *house) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- errors.Join(a.Serve(ctx), a.Close()) }()
-	h.app, h.http, h.stop = a, client.New(), func() {
+	h.addr, h.http, h.stop = a.Addr(), client.New(), func() {
 		cancel()
 		h.http.CloseIdleConnections()
 		must(h.t, <-served)
@@ -184,7 +191,7 @@ func (h *house) try(method, path string, body any, headers ...string) (heard, er
 			return heard{}, err
 		}
 	}
-	r, err := http.NewRequest(method, "http://"+h.app.Addr()+path, bytes.NewReader(raw))
+	r, err := http.NewRequest(method, "http://"+h.addr+path, bytes.NewReader(raw))
 	if err != nil {
 		return heard{}, err
 	}

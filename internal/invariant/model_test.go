@@ -5,21 +5,23 @@ package invariant_test
 // requirements and shares no code with the product. Money is in cents, time in
 // milliseconds since the run was created.
 type model struct {
-	service, mode, status, stop               string
-	budget, spent, reserved, now, end         int            // end is that of the run's grant
-	events                                    []string       // that the newest command appends
-	fates                                     map[int]string // of permits, by number: how their use is answered
-	seen, shown                               int            // when it was observed, -1: has to be; the proposal in that catalog
-	proposal, proposals, proposalEnd          int            // by number, 0: none is prepared; so many were
-	exactProposal, exactEnd                   int            // of the newest approval, and the end of its grant
-	uses, stated, streak, clarified, refusals int            // uses of the grant that a commit rests on
-	generation, tokenEnd                      int            // of the run's newest token
-	permit                                    permit
-	effect                                    permit // that the newest execution was for
-	effectState, finding                      string
-	drop, read, prepared                      bool // the next receipt gets lost; steps that are closed
-	changed, offer, ordered                   bool // the service since it was seen; something to commit; committed
-	lines, priced                             int  // products in the cart; price changes
+	// How the run was made, where it stands, and what is known of its newest execution.
+	service, mode, status, stop, effectState, finding string
+	budget, spent, reserved, now, end                 int            // end is that of the run's grant
+	events                                            []string       // that the newest command appends
+	fates                                             map[int]string // of permits, by number: how their use is answered
+	seen, shown                                       int            // when it was observed, -1: has to be; the proposal in that catalog
+	// Proposals are numbered from 1, and so many were prepared; 0: none is. The approved one
+	// is that of the newest approval, whose grant ends at exactEnd.
+	proposal, proposals, proposalEnd, exactProposal, exactEnd int
+	// Uses are those of the grant that a commit rests on; the generation is that of the
+	// run's newest token.
+	uses, stated, streak, clarified, refusals, generation, tokenEnd int
+	permit, effect                                                  permit // the live one; that of the newest execution
+	// The next receipt gets lost; steps that are closed; what was seen is not so any more.
+	// The service has changed since, has something to commit, and has committed.
+	drop, read, prepared, old, changed, offer, ordered bool
+	lines, priced                                      int // products in the cart; price changes
 }
 
 type permit struct {
@@ -79,7 +81,9 @@ func (m *model) unresolved() bool      { return m.effectState == "unconfirmed" }
 func (m *model) category() string      { return categories[m.stop] }
 func (m *model) grantsEnd() int        { return max(m.end, m.exactEnd) }
 func (m *model) bearer(g int) bool     { return g > 0 && g == m.generation && m.now < m.tokenEnd }
-func (m *model) stale() bool           { return m.permit.op == "" && (m.seen < 0 || m.now-m.seen >= 30_000) }
+func (m *model) stale() bool {
+	return m.permit.op == "" && (m.seen < 0 || m.old || m.now-m.seen >= 30_000)
+}
 
 // pause stops the run for the reason, if that is so.
 func (m *model) pause(really bool, reason string) {
@@ -116,8 +120,8 @@ func (m *model) voidProposal() {
 	}
 }
 
-func (m *model) endGrants() {
-	for _, end := range []*int{&m.end, &m.exactEnd} {
+func (m *model) endGrants(ends ...*int) {
+	for _, end := range ends {
 		if *end > m.now {
 			m.emit("grant.revoked")
 			*end = m.now
@@ -147,7 +151,7 @@ func (m *model) check(op, defect string, oldest int) string {
 	return first(
 		rule{defect == "selection", "INVALID_SELECTION"},
 		rule{m.seen < 0 || defect == "evidence", "MISSING_EVIDENCE"},
-		rule{m.now-m.seen > oldest, "STALE_STATE"},
+		rule{m.old || m.now-m.seen > oldest, "STALE_STATE"},
 		rule{defect == "target" || !m.offered(op), "STALE_TARGET"},
 		rule{defect == "operation" || m.outside(op), "FORBIDDEN_OPERATION"},
 		rule{!approved && m.now >= m.end, "GRANT_EXPIRED"},
@@ -212,7 +216,7 @@ func (m *model) observed() {
 		m.proposal, m.proposals, m.proposalEnd = m.proposals+1, m.proposals+1, m.now+600_000
 	}
 	m.emit("observation.recorded")
-	m.seen, m.shown, m.changed = m.now, m.proposal, false
+	m.seen, m.shown, m.changed, m.old = m.now, m.proposal, false, false
 	if m.effect.op == "commit" && m.effectState == "verified" {
 		m.emit("run.completed")
 		m.status = "completed"
@@ -303,7 +307,7 @@ func (m *model) retry() string {
 func (m *model) revoke() string {
 	return unless(first(rule{m.status == "revoked", ok}, rule{m.ended(), "409 RUN_NOT_READY"}), func() {
 		m.closed("permit.revoked", "403 PERMIT_REVOKED")
-		m.endGrants()
+		m.endGrants(&m.end, &m.exactEnd)
 		m.emit("run.revoked")
 		m.status, m.stop = "revoked", "OWNER_REVOKED"
 	})
@@ -335,23 +339,28 @@ func (m *model) reconcile(finding string) string {
 
 // simulate lets something happen at the service or to the run's clockwork (G-19).
 func (m *model) simulate(event string) string {
-	impossible := m.ended() || event == "expire_permit" && m.permit.op == "" || event == "provider_timeout" && m.status != "ready"
+	impossible := m.ended() || event == "expire_approval" && m.exactEnd <= m.now || event == "expire_permit" && m.permit.op == "" || event == "provider_timeout" && m.status != "ready"
 	return unless(first(rule{m.unresolved(), "409 UNRESOLVED_EFFECT"}, rule{impossible, "409 RECOVERY_NOT_ELIGIBLE"}), func() {
 		m.emit("simulate.applied")
 		switch event {
 		case "expire_grant":
 			m.closed("permit.revoked", "403 PERMIT_REVOKED")
-			m.endGrants()
+			m.endGrants(&m.end, &m.exactEnd)
 			m.outOfGrants()
 		case "expire_permit":
 			m.closed("permit.expired", "403 PERMIT_EXPIRED")
+		case "expire_approval":
+			if m.permit.op == "commit" {
+				m.closed("permit.revoked", "403 PERMIT_REVOKED")
+			}
+			m.endGrants(&m.exactEnd)
 		case "drop_receipt":
 			m.drop = true
 		case "provider_timeout":
 			m.closed("permit.revoked", "403 PERMIT_REVOKED")
 			m.pause(true, "PROVIDER_TIMEOUT")
 		default: // revise_state, navigate, price_change
-			m.seen = -1
+			m.old = true
 			m.closed("permit.revoked", "409 STALE_STATE")
 			m.voidProposal()
 			m.reprice(event == "price_change")

@@ -208,7 +208,7 @@ func (d *driver) command() {
 	case "owner":
 		d.act(d.choose.weighted("act", []string{"approve", "approve another", "clarify", "retry", "probe", "applied", "not_applied", "unknown", "revoke"}, 2, 2, 2, 2, 2, 1, 1, 1, 1))
 	case "simulate":
-		event := d.choose.one("event", "expire_grant", "expire_permit", "revise_state", "navigate", "price_change", "drop_receipt", "drop_receipt", "provider_timeout")
+		event := d.choose.one("event", "expire_grant", "expire_approval", "expire_permit", "revise_state", "navigate", "price_change", "drop_receipt", "drop_receipt", "provider_timeout")
 		got := d.owner("POST", "/runs/"+d.agent.run+"/simulate", map[string]any{"event": event})
 		d.tell("simulate "+event, got.String(), m.simulate(event))
 	case "move":

@@ -154,7 +154,7 @@ func (h *house) answers(method, path string, body any, headers ...string) string
 	if method != "GET" {
 		return h.send(method, path, body, headers...).String()
 	}
-	r, err := http.NewRequest(method, "http://"+h.app.Addr()+path, nil)
+	r, err := http.NewRequest(method, "http://"+h.addr+path, nil)
 	must(h.t, err)
 	r.Host = strings.TrimPrefix(h.config.Origin, "http://")
 	for i := 0; i < len(headers); i += 2 {

@@ -57,7 +57,7 @@ func (m *model) act(op string) {
 // reprice lets the service ask for more. What was prepared is gone (G-07).
 func (m *model) reprice(really bool) {
 	if really {
-		m.priced, m.offer, m.changed = m.priced+1, false, true
+		m.priced, m.offer, m.changed, m.seen = m.priced+1, false, true, -1
 	}
 }
 

@@ -106,15 +106,18 @@ func (s *shop) orders() (n int) {
 	return n
 }
 
-// openHosted opens an installation with a shop that goes by its clock.
-func openHosted(t testing.TB, database string, edits ...func(*app.Config)) (*house, *shop) {
+// atShop gives an installation a shop that goes by its clock.
+func atShop(t testing.TB, s **shop) func(*app.Config) {
+	return func(c *app.Config) {
+		*s = openShop(t, filepath.Join(c.Dir, "keys", "dispatch.pub"), c.Clock.Now)
+		c.Store = &(*s).where
+	}
+}
+
+// openHosted opens an installation with a shop.
+func openHosted(t testing.TB, database string) (h *house, s *shop) {
 	t.Helper()
-	var s *shop
-	edits = append(edits, func(c *app.Config) {
-		s = openShop(t, filepath.Join(c.Dir, "keys", "dispatch.pub"), c.Clock.Now)
-		c.Store = &s.where
-	})
-	h := openHouse(t, database, edits...)
+	h = openHouse(t, database, atShop(t, &s))
 	return h, s
 }
 
