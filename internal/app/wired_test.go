@@ -150,9 +150,3 @@ func ours(o types.Object) bool {
 }
 
 func nameOf(t *types.Named) string { return t.Obj().Pkg().Name() + "." + t.Obj().Name() }
-
-func TestWired(t *testing.T) {
-	for _, w := range wired(t) {
-		t.Log(w)
-	}
-}

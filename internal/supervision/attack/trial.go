@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/evidence"
+	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
@@ -50,6 +52,16 @@ func (t *trial) run() Shape {
 	return t.judge()
 }
 
+// told is what went wrong without its cause, which may speak of the inside. A denial does
+// not.
+func told(err error) string {
+	cause := errors.Unwrap(err)
+	if _, denied := errors.AsType[*authority.Denial](err); denied || cause == nil {
+		return err.Error()
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(err.Error(), cause.Error()), ": ")
+}
+
 // endingFor bounds ending the runs of a shape.
 const endingFor = 10 * time.Second
 
@@ -59,7 +71,8 @@ func (t *trial) judge() Shape {
 	f.Twin = f.Twin && t.twins > 0
 	switch {
 	case t.err != nil:
-		f.Twin, f.Problem = false, t.err.Error()
+		f.Twin, f.Problem = false, told(t.err)
+		t.r.Log.Warn("an attack could not be carried out", "attack", t.attack.ID, "service", t.service, "error", t.err)
 	case !f.Twin:
 		f.Problem = or(f.Problem, "no twin was played")
 	case !t.tried:

@@ -283,10 +283,10 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 			return false, &authority.Denial{Reason: authority.Frozen, Detail: "The workspace is frozen; nothing is issued or dispatched until an owner unfreezes it."}
 		}
 		return true, nil
-	case ledger.Unknown:
-		return false, fmt.Errorf("%w: %w", ErrUnknown, r.Cause)
-	default:
+	case ledger.NotStored:
 		return false, fmt.Errorf("%w: %w", ErrUnavailable, r.Cause)
+	default:
+		return false, fmt.Errorf("%w: %w", ErrUnknown, r.Cause)
 	}
 }
 

@@ -131,10 +131,10 @@ func (w *Workspace) decide(ctx context.Context, f func() (*ledger.Change, error)
 		case ledger.Stored:
 			return nil
 		case ledger.Conflict: // decide again
-		case ledger.Unknown:
-			return fmt.Errorf("%w: %w", gateway.ErrUnknown, r.Cause)
-		default:
+		case ledger.NotStored:
 			return unavailable(r.Cause)
+		default:
+			return fmt.Errorf("%w: %w", gateway.ErrUnknown, r.Cause)
 		}
 	}
 	return fmt.Errorf("%w: too many concurrent changes of the workspace", gateway.ErrUnavailable)
