@@ -161,6 +161,9 @@ func row(w io.Writer, r *attack.Result) error {
 	if r.Failed != nil {
 		check = fmt.Sprintf("%d %s", r.Failed.Number, r.Failed.Name)
 	}
+	if n := len(r.Shapes); n > 1 {
+		result = fmt.Sprintf("blocked in all %d shapes", n)
+	}
 	if !r.Blocked {
 		result = "NOT BLOCKED: " + r.Problem
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"countersign/internal/app"
-	"countersign/internal/supervision/attack"
 )
 
 func must(t testing.TB, err error) {
@@ -37,25 +35,4 @@ func serve(t testing.TB, url string, edits ...func(*app.Config)) *app.App {
 		must(t, a.Close())
 	})
 	return a
-}
-
-// G-17: every attack of the catalog is blocked with its code, without a permit and
-// without an effect, after its benign twin was allowed.
-func TestCatalogIsBlocked(t *testing.T) {
-	a := serve(t, "")
-	for _, line := range attack.Lines() {
-		if line.Service == attack.Hosted {
-			continue
-		}
-		start := time.Now()
-		r, err := a.Attacks().Run(t.Context(), line.ID, line.Service)
-		if err != nil {
-			t.Errorf("%v: %v", line, err)
-			continue
-		}
-		if !r.Blocked || !r.Twin || r.Permits != 0 || r.Effects != 0 {
-			t.Errorf("%v: %+v", line, *r)
-		}
-		t.Logf("%v %v %v %v", line, r.Got, r.Failed, time.Since(start))
-	}
 }

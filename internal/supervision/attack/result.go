@@ -5,8 +5,8 @@ type Result struct {
 	AttackID string `json:"attackId"`
 	Service  string `json:"service"`
 	Title    string `json:"title"`
-	// DecidedBy, Expected and Got are of the shape that decides: the first that was not blocked, or
-	// the last. A line of several shapes names each in Shapes.
+	// DecidedBy, Expected and Got are of the first shape that was not blocked, or when all were of
+	// the first. A line of several shapes names each in Shapes.
 	DecidedBy string `json:"decidedBy"`
 	Expected  Answer `json:"expected"`
 	Got       Answer `json:"got"`
@@ -68,7 +68,7 @@ func (s *Summary) Held() bool {
 
 // add takes the outcome of a shape into the line.
 func (r *Result) add(s Shape) {
-	if len(r.Shapes) == 0 || r.Blocked {
+	if len(r.Shapes) == 0 || r.Blocked && !s.Blocked {
 		r.DecidedBy, r.Expected, r.Got, r.Failed, r.Blocked, r.Problem = s.DecidedBy, s.Expected, s.Got, s.Failed, s.Blocked, s.Problem
 		if s.Problem != "" && s.Name != "" {
 			r.Problem = s.Name + ": " + s.Problem
