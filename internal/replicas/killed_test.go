@@ -21,8 +21,9 @@ type life struct {
 	managed               bool
 	instruction           string // names the run in the list, since creating has no key
 
-	run  string
-	told map[string]string // receipts that the agent was answered with, by execution
+	run     string
+	watcher *watcher          // of the run, at whichever replica is there
+	told    map[string]string // receipts that the agent was answered with, by execution
 }
 
 // try sends an owner's request. What was not answered, or only with "later", is nothing.
@@ -45,6 +46,9 @@ func (l *life) live() error {
 			}
 			continue
 		}
+		if l.watcher == nil {
+			l.watcher = l.watch(l.run, nil, 0, 1, 2)
+		}
 		v, ok := l.try("GET", "/runs/"+l.run, nil)
 		if !ok {
 			continue
@@ -54,7 +58,8 @@ func (l *life) live() error {
 		case status == "completed":
 			return nil
 		case status == "failed" && l.target == "hosted": // while its session was opened: nothing was ordered
-			l.run, a = "", nil
+			l.watcher.stop()
+			l.run, l.watcher, a = "", nil, nil
 		case v.text("outcome") == "unconfirmed_effect":
 			list, _ := v.at("executions").([]any)
 			l.try("POST", "/runs/"+l.run+"/probe", map[string]any{"executionId": v.at("executions", len(list)-1, "executionId")})
@@ -238,8 +243,8 @@ func account(spent []replica.Spent, orders []replica.Order, lives []*life, chain
 // runs something happens to one of them in the middle of its requests: it is killed with
 // -9 before a receipt is recorded, before anything is sent, or at any moment; in the last
 // one after the other is cut off from the database, again and again. Clients go on as api/protocol.md says, the others settle what
-// the dead one has left, and every run comes to its end with one effect, no receipt lost
-// and a lawful chain.
+// the dead one has left, and every run comes to its end with one effect, no receipt lost,
+// a lawful chain, and a watcher who was shown all of it.
 func TestOneReplicaKilled(t *testing.T) {
 	h := newHouse(t)
 	conn := h.sql()
@@ -317,10 +322,17 @@ func TestOneReplicaKilled(t *testing.T) {
 		}
 	})
 	wave("all are back", func(<-chan struct{}) {})
+	chains, streams := h.chains(), 0
 	for _, l := range all {
 		l.completed(l.run, l.service)
+		same(t, l.watcher.reaches(len(chains[l.run])), chains[l.run])
+		_, n := l.watcher.now()
+		streams += n
+		l.watcher.stop()
 	}
-	chains := h.chains()
+	if streams <= len(all) {
+		t.Error("no watcher had to come back")
+	}
 	spent, err := h.shop.Spent(t.Context())
 	must(t, err)
 	orders, err := h.shop.Orders(t.Context())
@@ -337,7 +349,7 @@ func TestOneReplicaKilled(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d runs, %d orders, %d receipts; what others settled or found out: %v", len(chains), len(orders), len(spent), settled)
+	t.Logf("%d runs, %d orders, %d receipts, %d watchers in %d streams; what others settled or found out: %v", len(chains), len(orders), len(spent), len(all), streams, settled)
 	if settled["execution.unconfirmed"] == 0 || settled["execution.probed"] == 0 {
 		t.Error("nothing was left to settle: nobody was killed in the middle of a request")
 	}

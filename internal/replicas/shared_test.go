@@ -211,21 +211,7 @@ func TestTakenForDead(t *testing.T) {
 		others.ask("POST", "/operation", p.body, headers...).is(t, "while it lives", 409, "IN_PROGRESS")
 	}
 	// It comes back within some milliseconds each time, and the others have to meet it away.
-	conn, away, back := h.sql(), make(chan struct{}), make(chan error)
-	go func() {
-		for {
-			select {
-			case <-away:
-				back <- nil
-				return
-			default:
-			}
-			if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'countersign-' || $1`, h.replicas[0].Name); err != nil {
-				back <- err
-				return
-			}
-		}
-	}()
+	away := h.troubled(h.replicas[0], true)
 	for settled := false; !settled; {
 		got := others.ask("POST", "/operation", p.body, headers...)
 		if settled = got.text("reasonCode") == "DISPATCH_UNCONFIRMED"; !settled {
@@ -235,8 +221,7 @@ func TestTakenForDead(t *testing.T) {
 	if v := others.view(run); v.text("outcome") != "unconfirmed_effect" {
 		t.Errorf("meanwhile the run is %s", v.text("outcome"))
 	}
-	close(away)
-	must(t, <-back)
+	away()
 	h.replicas[0].Release()
 	if got := (<-answered).is(t, "the one that was taken for dead", 200, ""); got.at("receipt") == nil {
 		t.Errorf("without a receipt: %s", got.body)
