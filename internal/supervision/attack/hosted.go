@@ -38,7 +38,7 @@ func repriced(t *trial) {
 	s, p := permitted()
 	defer func() { t.fail(t.r.Store.SetPrice(context.WithoutCancel(t.ctx), wanted, price)) }()
 	t.alter(func() { t.fail(t.r.Store.SetPrice(t.ctx, wanted, raised)) })
-	before := t.measure(s)
+	before := t.mark(s)
 	t.attackIn(s, func() *Reply {
 		r := s.Operate(p.Token, p.Action)
 		if r.Status == 200 && r.State == run.ExecutionNotApplied {
@@ -47,8 +47,8 @@ func repriced(t *trial) {
 		return r
 	})
 	t.charged(s, 0)
-	if after := t.measure(s); t.err == nil && t.found.Got == t.shape.want {
-		t.fail(t.refusal(after.events[len(before.events):]))
+	if t.err == nil && t.found.Got == t.shape.want {
+		t.fail(t.refusal(t.behind(s, before)))
 	}
 }
 

@@ -236,11 +236,11 @@ func (t *trial) overreach(twin, s *session, method, path string, body func(*sess
 	_, raw := content(s)
 	credential := header("Cookie", t.cookie)
 	t.alter(func() { credential = header("Authorization", "Bearer "+s.Token) })
-	before := t.measure(s)
+	before := t.mark(s)
 	t.attackIn(s, func() *Reply {
 		return t.ask(method, "/api/v1/owner/runs/"+s.ID+path, raw, credential, header("Origin", t.r.Origin), header("X-Halfspan-Owner", "1"))
 	})
-	if after := t.measure(s); t.err == nil && len(after.events) != len(before.events) {
+	if after := t.mark(s); t.err == nil && after.sequence != before.sequence {
 		t.wrong = "the request left events behind"
 	}
 }

@@ -117,16 +117,25 @@ func (t *trial) fail(err error) {
 	}
 }
 
-// measure is how much a run has come to: its evidence and what its service holds.
-type measure struct {
-	events  []evidence.Event
-	effects int64
-}
+// mark is how far a run has come: its newest event and what its service holds.
+type mark struct{ sequence, effects int64 }
 
-// measure reads the evidence over HTTP, as an owner does, and the service's own ledger.
-func (t *trial) measure(s *session) (m measure) {
+// mark reads the two from the ledger.
+func (t *trial) mark(s *session) (m mark) {
 	if t.err != nil {
 		return m
+	}
+	subject, _, err := t.r.Ledger.Load(t.ctx, ledger.Key{Workspace: t.r.Workspace, Kind: ledger.KindRun, ID: s.ID})
+	if err != nil {
+		t.fail(fmt.Errorf("the run could not be read: %w", err))
+	}
+	return mark{subject.Sequence, t.effects(s)}
+}
+
+// behind returns the events behind a mark, out of the evidence that an owner is given.
+func (t *trial) behind(s *session, m mark) []evidence.Event {
+	if t.err != nil || t.mark(s).sequence == m.sequence {
+		return nil
 	}
 	r := s.Owner("GET", "/evidence", nil)
 	var export struct {
@@ -137,8 +146,7 @@ func (t *trial) measure(s *session) (m measure) {
 	} else if err := json.Unmarshal(r.Body, &export); err != nil {
 		t.fail(fmt.Errorf("the evidence is unreadable: %w", err))
 	}
-	m.events, m.effects = export.Events, t.effects(s)
-	return m
+	return slices.DeleteFunc(export.Events, func(e evidence.Event) bool { return e.Sequence <= m.sequence })
 }
 
 // effects counts what the service of a run has carried out, by its own ledger: every
@@ -200,27 +208,26 @@ func (t *trial) allowed(f func() *Reply) {
 // sends the altered requests and returns the answer that counts. What it left behind is
 // read from the run's evidence and from the service.
 func (t *trial) attackIn(s *session, f func() *Reply) {
-	before := t.measure(s)
+	before := t.mark(s)
 	if t.err != nil {
 		return
 	}
 	r := f()
-	after := t.measure(s)
+	t.left(s, before)
 	if t.err != nil {
 		return
 	}
 	t.tried = true
 	t.found.Got = r.Answer
-	t.left(before, after)
 	if t.decided = or(t.decided, ByRuntime); r.Answer == malformed {
 		t.decided = ByHardPolicy // check 1 leaves no event
 	}
 }
 
-// left takes in what came between two measures of a run.
-func (t *trial) left(before, after measure) {
-	t.found.Effects += after.effects - before.effects
-	for _, e := range after.events[len(before.events):] {
+// left takes in what came of a run since a mark.
+func (t *trial) left(s *session, before mark) {
+	t.found.Effects += t.mark(s).effects - before.effects
+	for _, e := range t.behind(s, before) {
 		switch e.Type {
 		case (run.Issued{}).EventType():
 			t.found.Permits++
@@ -235,11 +242,9 @@ func (t *trial) left(before, after measure) {
 // sparing carries an attack out that must leave another run alone, and counts what it did
 // there.
 func (t *trial) sparing(other *session, attack func()) {
-	before := t.measure(other)
+	before := t.mark(other)
 	attack()
-	if after := t.measure(other); t.err == nil {
-		t.left(before, after)
-	}
+	t.left(other, before)
 }
 
 // alter does the one thing in which an attack differs from its twin.
@@ -264,13 +269,13 @@ func (t *trial) judged(e evidence.Event) error {
 // malformedIn sends a malformed report: the route refuses it and stores nothing (L-11).
 // Then the control plane stores that the suite sent it, with the pause (H-167).
 func (t *trial) malformedIn(s *session, report []byte) {
-	before := t.measure(s)
+	before := t.mark(s)
 	t.attackIn(s, func() *Reply { return s.Pursue(report) })
-	after := t.measure(s)
+	after := t.mark(s)
 	if t.err != nil || t.found.Got != malformed {
 		return
 	}
-	if len(after.events) != len(before.events) {
+	if after.sequence != before.sequence {
 		t.wrong = "the malformed report left events behind"
 		return
 	}
@@ -285,7 +290,7 @@ func (t *trial) malformedIn(s *session, report []byte) {
 		return
 	}
 	var types []string
-	for _, e := range t.measure(s).events[len(after.events):] {
+	for _, e := range t.behind(s, after) {
 		types = append(types, e.Type)
 	}
 	if want := []string{(run.AttackReported{}).EventType(), (run.Paused{}).EventType()}; t.err == nil && !slices.Equal(types, want) {
