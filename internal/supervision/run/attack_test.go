@@ -82,6 +82,12 @@ func TestAttackReportIsDenied(t *testing.T) {
 		"a paused run":  {attackReported(t), malformed, authority.RunNotReady},
 		"a live permit": {func() *world { w := attacked(t); w.permit("item"); return w }(), malformed, authority.PermitOutstanding},
 		"well-formed":   {attacked(t), nil, authority.InvalidRequest},
+		"an effect out": {func() *world { w := attacked(t); w.permit("item"); w.claim(w.read().Permit); return w }(), malformed, authority.UnresolvedEffect},
+		"no room": {func() *world {
+			w := attacked(t)
+			w.patch(func(s *run.State) { s.Events = run.MaxEvents - run.EventReserve + 1 })
+			return w
+		}(), malformed, authority.TurnLimit},
 	} {
 		raw := c.raw
 		if raw == nil {
