@@ -29,6 +29,8 @@ func Register(api *edge.API, c Config) {
 	page("/runs", s.runs)
 	page("/runs/{id}", s.run)
 	page("/limits", s.limits)
+	page("/freeze", s.freeze)
+	api.Handle("GET /freeze/mark", http.HandlerFunc(s.mark))
 	api.Handle("GET /{$}", http.RedirectHandler("/approvals", http.StatusSeeOther))
 	api.Handle("GET /login", http.HandlerFunc(s.login))
 	api.Handle("GET /assets/{name}", http.HandlerFunc(s.asset))
@@ -47,14 +49,15 @@ type site struct {
 // rules of the owner's API hold here too.
 func (s *site) forOwner(h func(*http.Request) (*page, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		passed, err := s.guard.Check(r)
-		if p, ok := errors.AsType[*edge.Problem](err); ok && p.ReasonCode == edge.AuthenticationRequired {
-			http.Redirect(w, r, "/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+		passed, ok := s.signedIn(w, r)
+		if !ok {
 			return
 		}
-		var shown *page
+		shown, err := h(passed)
 		if err == nil {
-			shown, err = h(passed)
+			// Behind the page itself, so that the banner is never older than what it is above.
+			shown.Freeze = &standing{}
+			shown.Freeze.Freeze, err = s.Reader.Freeze(passed.Context())
 		}
 		if err != nil {
 			s.refuse(w, r, err)
@@ -62,6 +65,21 @@ func (s *site) forOwner(h func(*http.Request) (*page, error)) http.Handler {
 		}
 		s.show(w, r, http.StatusOK, shown)
 	})
+}
+
+// signedIn lets an owner's request pass. Others are answered here: whoever has no session
+// is sent to sign in first.
+func (s *site) signedIn(w http.ResponseWriter, r *http.Request) (passed *http.Request, ok bool) {
+	passed, err := s.guard.Check(r)
+	if p, is := errors.AsType[*edge.Problem](err); is && p.ReasonCode == edge.AuthenticationRequired {
+		http.Redirect(w, r, "/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+		return nil, false
+	}
+	if err != nil {
+		s.refuse(w, r, err)
+		return nil, false
+	}
+	return passed, true
 }
 
 // refuse shows a refusal as a page.

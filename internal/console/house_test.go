@@ -159,9 +159,9 @@ type object = map[string]any
 // entries are the controls that the agent needs for a purchase, in order.
 var purchase = []string{"merchant.catalog", "product:fieldwork-keyboard", "add:fieldwork-keyboard:1", "checkout:addr_home", "submit"}
 
-// propose reports on the entry whose id, or operation, is named; edit changes the
-// action. It returns the verdict and its reason.
-func (a *agent) propose(name string, edit ...func(action object)) (verdict, reason string) {
+// report is a report on the entry whose id, or operation, is named; edit changes the
+// action.
+func (a *agent) report(name string, edit ...func(action object)) []byte {
 	a.h.t.Helper()
 	r, err := a.Get(a.h.t.Context(), "/api/v1/observation")
 	must(a.h.t, err)
@@ -197,7 +197,13 @@ func (a *agent) propose(name string, edit ...func(action object)) (verdict, reas
 		"uncertainties": []string{},
 	})
 	must(a.h.t, err)
-	r, err = a.Propose(a.h.t.Context(), report)
+	return report
+}
+
+// propose sends a report and returns the verdict and its reason.
+func (a *agent) propose(name string, edit ...func(action object)) (verdict, reason string) {
+	a.h.t.Helper()
+	r, err := a.Propose(a.h.t.Context(), a.report(name, edit...))
 	must(a.h.t, err)
 	if r.Status != http.StatusOK {
 		a.h.t.Fatalf("report on %s: %s", name, r.Got())

@@ -33,6 +33,7 @@ type page struct {
 	Now      evidence.Time // the server's, from which the page counts; 0 when nothing on it expires
 	Live     string        // path of the stream that says that the page is no longer current, "" when it stays
 	Head     int64         // sequence behind which the stream begins
+	Freeze   *standing     // nil on pages without a session
 	Data     any
 }
 

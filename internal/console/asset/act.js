@@ -118,7 +118,8 @@ export async function act(event) {
 
 // entered are the members of the request: what was left empty is left out.
 function entered(form) {
-  return Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value !== ""));
+  const typed = ([name, value]) => [name, form.elements[name].dataset?.number === undefined ? value.trim() : Number(value)];
+  return Object.fromEntries([...new FormData(form)].map(typed).filter(([, value]) => value !== ""));
 }
 
 let question = null; // AbortController of the one question that may be answered

@@ -6,6 +6,7 @@ import { morph } from "./morph.js";
 
 const slowest = 15_000; // milliseconds between two attempts to connect
 const silence = 40_000; // the server says something every 15 s
+const freezeEvery = 2_000; // milliseconds between two questions whether the workspace is frozen
 
 let stream = null; // AbortController of the open stream
 let running = null; // the refresh that is under way
@@ -42,6 +43,7 @@ async function load() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("main");
     morph(document.getElementById("main"), fresh);
+    morph(document.getElementById("frozen"), page.getElementById("frozen"));
     document.title = page.title;
     setClock(Number(fresh.dataset.now), asked);
     tick();
@@ -69,6 +71,22 @@ export function follow() {
     }
   });
   if (!document.hidden) connect();
+}
+
+// watchFreeze takes over within seconds, on every page, that the workspace was frozen or
+// unfrozen. It asks, since a stream more for each page would use up the browser's connections.
+export function watchFreeze() {
+  const banner = document.getElementById("frozen");
+  if (!banner?.dataset.mark) return;
+  setInterval(async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch("/freeze/mark", { redirect: "manual", cache: "no-store" });
+      if (answer.ok && (await answer.text()) !== banner.dataset.mark) refresh();
+    } catch {
+      // the page says elsewhere that it is not current
+    }
+  }, freezeEvery);
 }
 
 let connecting = false;

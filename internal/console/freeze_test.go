@@ -1,0 +1,147 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// freeze freezes or unfreezes the workspace from elsewhere.
+func (h *house) freeze(on bool) {
+	h.t.Helper()
+	var err error
+	if on {
+		_, err = h.owner.Freeze(h.t.Context(), "from elsewhere")
+	} else {
+		_, err = h.owner.Unfreeze(h.t.Context(), "from elsewhere", 0)
+	}
+	must(h.t, err)
+}
+
+// L-8: without a mouse everything is stopped, after a reason and a question that leaves it
+// as it is unless it is answered. Every page says so within seconds and without loading
+// again, and says when it is over; a run that met the freeze goes on after a retry.
+func TestFreezePage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	lost := h.unconfirmed(false)
+	a := h.agent(h.create())
+	a.cycle("merchant.catalog")
+	b, onRun, onLimits := h.signedIn("/freeze"), h.signedIn("/runs/"+a.run), h.signedIn("/limits")
+	others := []*tab{onRun, onLimits}
+	for _, o := range others {
+		eval[bool](o, "window.same = true")
+		if o.text("#frozen") != "" {
+			t.Errorf("before any freeze: %q", o.text("#frozen"))
+		}
+	}
+	b.shows("#unconfirmed", "merchant.checkout.submit")
+	if !strings.Contains(b.text("#unconfirmed"), lost.run[len(lost.run)-8:]) || !strings.Contains(b.text("#in-flight"), "Nothing is in flight") {
+		t.Errorf("open effects: %s %s", b.text("#in-flight"), b.text("#unconfirmed"))
+	}
+	b.accessible("freeze")
+
+	b.tabTo("#freeze-reason")
+	b.do(chromedp.SendKeys(chromedp.CSS("#freeze-reason"), "An agent orders <b>what</b> nobody asked for."))
+	b.tabTo("#act-freeze button")
+	b.press("\r")
+	b.until(`document.querySelector("#confirm-freeze").open`)
+	b.accessible("freeze-confirm")
+	b.press("\u001b")
+	b.until(`!document.querySelector("#confirm-freeze").open`)
+	if b.text("#frozen") != "" {
+		t.Errorf("frozen without an answer: %q", b.text("#frozen"))
+	}
+	b.tabTo("#act-freeze button")
+	b.press("\r")
+	b.until(`document.querySelector("#confirm-freeze").open`)
+	b.tabTo(`#confirm-freeze button[value="yes"]`)
+	b.press("\r")
+	b.shows("#said", "The workspace is frozen.")
+	b.shows("main h1", "The workspace is frozen")
+	for _, o := range append(others, b) {
+		o.shows("#frozen", "freeze 1")
+		o.shows("#frozen", "An agent orders <b>what</b> nobody asked for.")
+	}
+	for _, o := range others {
+		if !eval[bool](o, "window.same === true") {
+			t.Error("a page was loaded again")
+		}
+	}
+	b.accessible("frozen")
+
+	if reason := a.refusedReport("product:"); reason != "FROZEN" {
+		t.Errorf("a report while frozen: %s", reason)
+	}
+	onRun.shows("main", "The workspace is frozen.")
+	onRun.accessible("run-frozen")
+	onLimits.accessible("limits-frozen")
+
+	b.do(chromedp.SendKeys(chromedp.CSS("#unfreeze-reason"), "The agent is revoked."), chromedp.Click(chromedp.CSS("#act-unfreeze button")))
+	b.until(`document.querySelector("#confirm-unfreeze").open`)
+	b.do(chromedp.Click(chromedp.CSS(`#confirm-unfreeze button[value="yes"]`)))
+	b.shows("#said", "The freeze is lifted.")
+	b.shows("main h1", "Freeze the workspace")
+	for _, o := range append(others, b) {
+		o.until(`document.querySelector("#frozen").innerText.trim() === ""`)
+	}
+	onRun.do(chromedp.Click(chromedp.CSS("#act-retry button")))
+	onRun.shows("main .meta", "ready")
+	a.cycle("product:")
+}
+
+// refusedReport reports and returns the reason that the report is refused with.
+func (a *agent) refusedReport(name string) string {
+	a.h.t.Helper()
+	r, err := a.Propose(a.h.t.Context(), a.report(name))
+	must(a.h.t, err)
+	if r.Status != http.StatusConflict {
+		return r.Got()
+	}
+	return r.Reason
+}
+
+// What is lifted is the freeze that the page shows: when another one has come since, that
+// stays, and the page says so.
+func TestUnfreezeAnother(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.freeze(true)
+	b := h.signedIn("/freeze")
+	b.expect("409")
+	b.shows("#frozen", "from elsewhere")
+	b.do(chromedp.SendKeys(chromedp.CSS("#unfreeze-reason"), "A late click."))
+	eval[bool](b, `document.querySelector("#act-unfreeze [name=epoch]").value = "7", true`) // as of a page that has seen another
+	b.do(chromedp.Click(chromedp.CSS("#act-unfreeze button")), chromedp.Click(chromedp.CSS(`#confirm-unfreeze button[value="yes"]`)))
+	b.shows("#said", "REVISION_CONFLICT")
+	b.shows("#frozen", "freeze 1")
+	h.freeze(false)
+	h.freeze(true)
+	b.shows("#frozen", "freeze 2")
+	b.until(`document.querySelector("#act-unfreeze [name=epoch]").value === "2"`)
+	b.do(chromedp.Click(chromedp.CSS("#act-unfreeze button")), chromedp.Click(chromedp.CSS(`#confirm-unfreeze button[value="yes"]`)))
+	b.shows("#said", "The freeze is lifted.")
+}
+
+// Without a session nothing is told of it.
+func TestFreezeNeedsASession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.freeze(true)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, path := range []string{"/freeze", "/freeze/mark"} {
+		r, err := client.Get(h.origin + path)
+		must(t, err)
+		r.Body.Close()
+		if r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/login?") {
+			t.Errorf("%s without a session: %d %s", path, r.StatusCode, r.Header.Get("Location"))
+		}
+	}
+	b := newTab(t)
+	b.open(h.origin + "/login")
+	if got := b.text("#frozen"); got != "" {
+		t.Errorf("whoever is not signed in is told %q", got)
+	}
+}
