@@ -213,6 +213,11 @@ func TestSimulateIsRefused(t *testing.T) {
 	refuse("no permit", ready(run.TargetLocal)(t), "expire_permit", "RECOVERY_NOT_ELIGIBLE")
 	refuse("no permit, paused", waiting(run.TargetLocal)(t), "expire_permit", "RECOVERY_NOT_ELIGIBLE")
 	refuse("no approval", ready(run.TargetLocal)(t), "expire_approval", "RECOVERY_NOT_ELIGIBLE")
+	lapsed := approved(run.TargetLocal)(t)
+	if reason := lapsed.simulate("expire_approval"); reason != "" {
+		t.Fatal(reason)
+	}
+	refuse("no approval any more", lapsed, "expire_approval", "RECOVERY_NOT_ELIGIBLE")
 	refuse("no approval yet", waiting(run.TargetLocal)(t), "expire_approval", "RECOVERY_NOT_ELIGIBLE")
 	refuse("paused", waiting(run.TargetLocal)(t), "provider_timeout", "RECOVERY_NOT_ELIGIBLE")
 	w := ready(run.TargetLocal)(t)
