@@ -135,7 +135,7 @@ var plays = map[string]func(*testing.T){
 		b.local(judging)
 		// Control: without the bound around who is asked, the same check finds a panic.
 		open := openBooth(t, []string{"gateway.Guardian"}, func(c *app.Config) { c.Doors.Asked = true })
-		if wrong := open.fail(judging, panics, false); !strings.Contains(strings.Join(wrong, "\n"), "INTERNAL") {
+		if wrong := open.buyer(false).fail(judging, panics); !strings.Contains(strings.Join(wrong, "\n"), "INTERNAL") {
 			t.Errorf("control: a guardian without a bound: %q", wrong)
 		}
 	},
@@ -147,7 +147,7 @@ var plays = map[string]func(*testing.T){
 		mutating := point{name: "dispatched to", request: operating, where: "POST", want: sent}
 		b.hosted(mutating)
 		open := openBooth(t, []string{"hosted.Sender"}, hostedBy(t), func(c *app.Config) { c.Doors.Asked = true })
-		if wrong := open.fail(mutating, panics, true); !strings.Contains(strings.Join(wrong, "\n"), "INTERNAL") {
+		if wrong := open.buyer(true).fail(mutating, panics); !strings.Contains(strings.Join(wrong, "\n"), "INTERNAL") {
 			t.Errorf("control: a store without a bound: %q", wrong)
 		}
 	},
@@ -351,18 +351,37 @@ func (b *booth) complain(what string, wrong []string) {
 	}
 }
 
+// all lets the dependency fail in every way at a point of a purchase, which then goes on
+// to its end.
+func (b *booth) all(p point, hosted bool) {
+	b.t.Helper()
+	var u *buyer
+	for _, how := range ways {
+		if u == nil {
+			u = b.buyer(hosted)
+		}
+		wrong := u.fail(p, how)
+		if len(wrong) == 0 {
+			wrong = u.recover()
+		}
+		b.complain(p.name+", "+how, wrong)
+		if len(wrong) > 0 || u.completed {
+			u = nil
+		}
+	}
+	if u != nil {
+		b.complain(p.name+", in the end", u.finish())
+	}
+}
+
 func (b *booth) local(p point) {
 	b.t.Helper()
-	for _, how := range ways {
-		b.complain(p.name+", "+how, b.fail(p, how, false))
-	}
+	b.all(p, false)
 }
 
 func (b *booth) hosted(p point) {
 	b.t.Helper()
-	for _, how := range ways {
-		b.complain(p.name+", "+how, b.fail(p, how, true))
-	}
+	b.all(p, true)
 }
 
 // refusal says what is wrong with an answer that has to refuse for one of the reasons.
@@ -407,9 +426,10 @@ func (b *booth) verified(id string) {
 type buyer struct {
 	*booth
 	*agent
-	run    string
-	hosted bool
-	key    int
+	run       string
+	hosted    bool
+	completed bool
+	key       int
 }
 
 func (b *booth) buyer(hosted bool) *buyer {
@@ -423,13 +443,26 @@ func (b *booth) buyer(hosted bool) *buyer {
 	}
 	run := b.ask("POST", "/runs", body).is(b.t, "create", 201, "").at("runId").(string)
 	u := &buyer{booth: b, agent: b.agent(run), run: run, hosted: hosted}
-	for _, id := range []string{"merchant.catalog", "add:fieldwork-keyboard:1", "checkout:addr_home"} {
+	for _, id := range []string{"merchant.catalog", "add:fieldwork-keyboard:1", prepare} {
 		u.cycle(id)
 	}
 	return u
 }
 
-const submit = "merchant.checkout.submit"
+const prepare, submit = "checkout:addr_home", "merchant.checkout.submit"
+
+// last is the entry that ends the purchase; what was prepared may have ended by now.
+func (u *buyer) last() (observation any, entry map[string]any) {
+	u.booth.t.Helper()
+	if observation, entry = u.entry(submit); entry == nil {
+		u.cycle(prepare)
+		observation, entry = u.entry(submit)
+	}
+	if entry == nil {
+		u.booth.t.Fatal("the purchase cannot be ended")
+	}
+	return observation, entry
+}
 
 func (u *buyer) ask(method, path string, body any, headers ...string) heard {
 	u.booth.t.Helper()
@@ -507,23 +540,24 @@ func (u *buyer) view() heard {
 }
 
 // fail lets the dependency fail at a point of the purchase's last cycle and says what is
-// wrong with what comes of it.
-func (b *booth) fail(p point, how string, hosted bool) (wrong []string) {
+// wrong with the answer and what stands behind it.
+func (u *buyer) fail(p point, how string) (wrong []string) {
+	b := u.booth
 	b.t.Helper()
-	u := b.buyer(hosted)
 	var request func() heard
 	switch p.request {
 	case observing:
 		b.clock.Move(31 * time.Second) // what was seen is too old by then
 		request = func() heard { return u.ask("GET", "/observation", nil) }
 	case reporting:
-		observation, e := u.entry(submit)
+		observation, e := u.last()
 		request = func() heard { return u.report(observation, e) }
 	case operating:
-		observation, e := u.entry(submit)
+		observation, e := u.last()
 		permit := u.report(observation, e).is(b.t, "report", 200, "").at("permit", "token").(string)
 		request = func() heard { return u.operate(e, permit) }
 	case stepping:
+		u.last()
 		request = func() heard { return b.desk.ask("POST", "/runs/"+u.run+"/step", map[string]any{}) }
 	}
 	b.f.set(how, p.where)
@@ -563,24 +597,22 @@ func (b *booth) fail(p point, how string, hosted bool) (wrong []string) {
 	if s := send(b.t, "GET", b.origin+"/healthz", nil, nil); s.status != 200 {
 		wrong = append(wrong, fmt.Sprintf("afterwards the server answers %d", s.status))
 	}
-	if len(wrong) > 0 {
-		return wrong
-	}
-	return u.finish()
+	return wrong
 }
 
-// finish lets the run go on by its documented routes until it has completed, and says what
-// is wrong then.
-func (u *buyer) finish() (wrong []string) {
+// recover lets the run go on by its documented routes until it is ready or has completed,
+// and says what is wrong then.
+func (u *buyer) recover() (wrong []string) {
 	t := u.booth.t
 	t.Helper()
 	var last string
-	for range 40 {
+	for range 20 {
 		v := u.view()
 		stop, _ := v.at("stopContext").(map[string]any)
 		last = fmt.Sprint(v.at("status"), " ", stop)
 		switch {
 		case v.at("status") == "completed":
+			u.completed = true
 			if n := u.orders(); n != 1 {
 				wrong = append(wrong, fmt.Sprintf("%d orders in the end", n))
 			}
@@ -589,7 +621,12 @@ func (u *buyer) finish() (wrong []string) {
 		case v.at("status") == "running": // its lease ends
 			u.clock.Move(11 * time.Second)
 		case v.at("status") == "ready":
-			u.again()
+			u.clock.Move(31 * time.Second) // nobody has the token of a permit whose answer was lost
+			if n := u.orders(); n != 0 {
+				wrong = append(wrong, fmt.Sprintf("%d orders, and the run goes on", n))
+			}
+			u.lawful("/runs/" + u.run + "/evidence")
+			return wrong
 		case stop["recovery"] == "retry":
 			u.desk.ask("POST", "/runs/"+u.run+"/retry", map[string]any{}).is(t, "retry", 200, "")
 		case stop["recovery"] == "clarify":
@@ -604,36 +641,25 @@ func (u *buyer) finish() (wrong []string) {
 	return []string{"the run does not go on: " + last}
 }
 
-// again tries the last action once more.
-func (u *buyer) again() {
+// finish ends the purchase.
+func (u *buyer) finish() []string {
 	t := u.booth.t
 	t.Helper()
-	observation, e := u.entry(submit)
-	if e == nil {
-		return // it has completed by being seen
+	observation, e := u.last()
+	permit, _ := u.report(observation, e).is(t, "report in the end", 200, "").at("permit", "token").(string)
+	u.operate(e, permit).is(t, "the purchase in the end", 200, "")
+	if wrong := u.recover(); len(wrong) > 0 || u.completed {
+		return wrong
 	}
-	r := u.report(observation, e)
-	switch r.at("reasonCode") {
-	case nil:
-	case "PERMIT_OUTSTANDING": // nobody has the token of a permit whose answer was lost
-		r = u.ask("GET", "/decision", nil).is(t, "the newest decision", 200, "")
-		if r.at("permit") == nil {
-			return
-		}
-	default:
-		t.Fatalf("a report afterwards: %d %s", r.status, r.body)
-	}
-	if permit, ok := r.at("permit", "token").(string); ok {
-		u.operate(e, permit)
-	}
+	return []string{"the run has not completed"}
 }
 
 // settling lets the ledger fail under the settler, whose panic would end the process.
 func (b *booth) settling() {
 	b.t.Helper()
-	for _, how := range ways {
-		u := b.buyer(false)
-		observation, e := u.entry(submit)
+	u := b.buyer(false)
+	for i, how := range ways {
+		observation, e := u.last()
 		u.report(observation, e).is(b.t, "report", 200, "")
 		b.f.set(how, "due")
 		b.clock.Move(31 * time.Second) // the permit expires
@@ -645,8 +671,8 @@ func (b *booth) settling() {
 		b.f.mend()
 		waitFor(b.t, how+": the settler goes on", func() bool {
 			events := string(b.desk.ask("GET", "/runs/"+u.run+"/evidence", nil).body)
-			return strings.Contains(events, `"permit.expired"`)
+			return strings.Count(events, `"permit.expired"`) == i+1
 		})
-		b.complain("settling, "+how, u.finish())
 	}
+	b.complain("settling", u.finish())
 }
