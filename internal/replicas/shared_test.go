@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -259,10 +260,10 @@ func TestEachSettles(t *testing.T) {
 			last := h.watch(run, nil, 2)
 			for seen := 0; ; { // nobody asks for the run; the stream shows what is settled
 				frames := last.reaches(seen + 1)
-				seen = len(frames)
-				if bytes.Contains(frames[seen-1].data, []byte(`"permit.expired"`)) {
+				if slices.ContainsFunc(frames[seen:], func(f arrival) bool { return bytes.Contains(f.data, []byte(`"permit.expired"`)) }) {
 					break
 				}
+				seen = len(frames)
 			}
 			last.stop()
 			if n := count(h.events(run), "permit.expired"); n != 1 {
