@@ -35,7 +35,7 @@ type account struct {
 type chain struct {
 	view    view
 	target  string
-	events  []evidence.Event
+	events  []event
 	export  []byte
 	problem string // of its verification, "" for none
 }
@@ -110,7 +110,16 @@ func (c *chain) verify(t *testing.T, in *replica.Installation, shop *replica.Sho
 	}
 	var content struct{ Events []evidence.Event }
 	must(t, json.Unmarshal(c.export, &content))
-	c.events = content.Events
+	c.events = nil
+	for _, e := range content.Events {
+		c.events = append(c.events, event{e, read(e)})
+	}
+}
+
+// event is one with what the account reads of its data.
+type event struct {
+	evidence.Event
+	data
 }
 
 // data is what the account reads of an event's data.
@@ -174,7 +183,7 @@ func (c *chain) budget() (found []string) {
 	limit := cents(c.view.BudgetCents)
 	var reserved, spent int64
 	for _, e := range c.events {
-		d := read(e)
+		d := e.data
 		x := held[d.ExecutionID]
 		if x == nil {
 			x = &sum{}
@@ -231,35 +240,33 @@ func (a *account) promises() (found []string) {
 
 // lacks names what was told and is not there, "" when it is.
 func (c *chain) lacks(p told) string {
-	has := func(match func(e evidence.Event, d data) bool) bool {
-		return slices.ContainsFunc(c.events, func(e evidence.Event) bool { return match(e, read(e)) })
-	}
+	has := func(match func(e event) bool) bool { return slices.ContainsFunc(c.events, match) }
 	what, there := "", true
 	switch {
 	case p.Created:
-		what, there = "a creation", has(func(e evidence.Event, _ data) bool { return e.Type == "run.created" })
+		what, there = "a creation", has(func(e event) bool { return e.Type == "run.created" })
 	case p.Token:
-		what, there = "a token", has(func(e evidence.Event, _ data) bool { return e.Type == "session.issued" })
+		what, there = "a token", has(func(e event) bool { return e.Type == "session.issued" })
 	case p.Head != "":
-		what, there = "a head", has(func(e evidence.Event, _ data) bool { return p.Head == strconv.FormatInt(e.Sequence, 10)+":"+e.Hash })
+		what, there = "a head", has(func(e event) bool { return p.Head == strconv.FormatInt(e.Sequence, 10)+":"+e.Hash })
 	case p.Turn != "":
-		what, there = "a decision", has(func(e evidence.Event, d data) bool {
-			return d.TurnID == p.Turn && (e.Type == "guardian.decided" && d.Decision == p.Decision || e.Type == "policy.checked" && d.Verdict == p.Decision)
+		what, there = "a decision", has(func(e event) bool {
+			return e.TurnID == p.Turn && (e.Type == "guardian.decided" && e.Decision == p.Decision || e.Type == "policy.checked" && e.Verdict == p.Decision)
 		})
 	case p.Receipt != nil:
 		what, there = "a receipt", c.holds(p)
 	case p.Approved != "":
-		what, there = "an approval", has(func(e evidence.Event, d data) bool {
-			return e.Type == "approval.granted" && d.EffectDigest == p.Approved
+		what, there = "an approval", has(func(e event) bool {
+			return e.Type == "approval.granted" && e.EffectDigest == p.Approved
 		})
 	case p.Revoked:
-		what, there = "a revocation", has(func(e evidence.Event, _ data) bool { return e.Type == "run.revoked" })
+		what, there = "a revocation", has(func(e event) bool { return e.Type == "run.revoked" })
 	case p.Probed != "":
-		what, there = "a probe", has(func(e evidence.Event, d data) bool {
-			return d.ExecutionID == p.Probed && (e.Type == "execution.probed" || e.Type == "execution.reconciled")
+		what, there = "a probe", has(func(e event) bool {
+			return e.ExecutionID == p.Probed && (e.Type == "execution.probed" || e.Type == "execution.reconciled")
 		})
 	case p.Retried:
-		what, there = "a retry or a statement", has(func(e evidence.Event, _ data) bool {
+		what, there = "a retry or a statement", has(func(e event) bool {
 			return e.Type == "retry.accepted" || e.Type == "execution.reconciled"
 		})
 	}
@@ -278,9 +285,12 @@ func (c *chain) holds(p told) bool {
 	}
 	signed := json.RawMessage("null")
 	for _, e := range c.events {
-		var recorded map[string]json.RawMessage
-		if json.Unmarshal(e.Data, &recorded) != nil || string(recorded["executionId"]) != strconv.Quote(p.ExecutionID) {
+		if e.data.ExecutionID != p.ExecutionID {
 			continue
+		}
+		var recorded map[string]json.RawMessage
+		if json.Unmarshal(e.Data, &recorded) != nil {
+			return false
 		}
 		switch e.Type {
 		case "hosted.receipt":
@@ -304,12 +314,11 @@ func (c *chain) holds(p told) bool {
 func (c *chain) applied() (list []data) {
 	commits := map[string]bool{}
 	for _, e := range c.events {
-		d := read(e)
-		if e.Type == "execution.dispatched" && d.Class == "commit" {
-			commits[d.ExecutionID] = true
+		if e.Type == "execution.dispatched" && e.Class == "commit" {
+			commits[e.ExecutionID] = true
 		}
-		if e.Type == "execution.receipt" && commits[d.ExecutionID] && d.Result == run.ResultApplied {
-			list = append(list, d)
+		if e.Type == "execution.receipt" && commits[e.ExecutionID] && e.Result == run.ResultApplied {
+			list = append(list, e.data)
 		}
 	}
 	return list
@@ -322,7 +331,7 @@ func (a *account) store() (found []string) {
 	for _, id := range slices.Sorted(maps.Keys(a.chains)) {
 		c := a.chains[id]
 		for _, e := range c.events {
-			d := read(e)
+			d := e.data
 			probes[dispatch.HashBody(dispatch.CloseBody(d.ExecutionID))] = true
 			switch {
 			case e.Type == "hosted.receipt":

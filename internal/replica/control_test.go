@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/evidence"
 	"countersign/internal/client"
 	"countersign/internal/replica"
 	"countersign/internal/supervision/decide"
@@ -67,8 +66,8 @@ func TestAccountFinds(t *testing.T) {
 			local = id
 		}
 	}
-	event := func(c *chain, kind string) int {
-		i := slices.IndexFunc(c.events, func(e evidence.Event) bool { return e.Type == kind })
+	first := func(c *chain, kind string) int {
+		i := slices.IndexFunc(c.events, func(e event) bool { return e.Type == kind })
 		if i < 0 {
 			t.Fatalf("%s has no %s", c.view.RunID, kind)
 		}
@@ -77,7 +76,7 @@ func TestAccountFinds(t *testing.T) {
 	without := func(id, kind string) func(*account) {
 		return func(a *account) {
 			c := a.chains[id]
-			c.events = slices.DeleteFunc(c.events, func(e evidence.Event) bool { return e.Type == kind })
+			c.events = slices.DeleteFunc(c.events, func(e event) bool { return e.Type == kind })
 		}
 	}
 	promise := func(match func(told) bool, change func(*told)) func(*account) {
@@ -126,7 +125,7 @@ func TestAccountFinds(t *testing.T) {
 		"a commit was receipted twice": {"receipts of commits", func(a *account) {
 			c := a.chains[hosted]
 			for _, e := range c.events {
-				if d := read(e); e.Type == "execution.receipt" && d.OrderID != nil {
+				if e.Type == "execution.receipt" && e.OrderID != nil {
 					c.events = append(c.events, e)
 					return
 				}
@@ -134,7 +133,7 @@ func TestAccountFinds(t *testing.T) {
 		}},
 		"a permit was claimed twice": {"had execution", func(a *account) {
 			c := a.chains[hosted]
-			c.events = append(c.events, c.events[event(c, "permit.claimed")])
+			c.events = append(c.events, c.events[first(c, "permit.claimed")])
 		}},
 		"the budget was smaller":   {"spent of 13699", func(a *account) { a.chains[hosted].view.BudgetCents = "13699" }},
 		"the view adds up wrongly": {"the view says", func(a *account) { a.chains[hosted].view.SpentCents = "0" }},

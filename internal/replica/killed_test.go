@@ -96,7 +96,7 @@ const mostRequests = 2000
 
 // passes says within how many passes of a point it is chosen; the rest is passed less
 // often.
-const passes = 8
+const passes = 4
 
 var rare = []string{
 	"session-intent", "session-answer", "session-receipt", gateway.PointProbed,
@@ -128,8 +128,8 @@ func stops(rng *mathrand.Rand, engine string) (list []stop) {
 			list = append(list, stop{fault: replica.Fault{Point: p, Hit: 1 + rng.IntN(passes)}})
 		}
 	}
-	for range 4 {
-		list = append(list, stop{after: 20 + rng.IntN(60)})
+	for range 3 {
+		list = append(list, stop{after: 10 + rng.IntN(40)})
 	}
 	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list

@@ -188,7 +188,7 @@ func (s *shopper) create(ctx context.Context) (id string, err error) {
 		if refused, ok := errors.AsType[*client.RefusedError](err); ok && r.Reason != "LEDGER_UNAVAILABLE" && r.Reason != "DISPATCH_UNCONFIRMED" && r.Reason != "HOSTED_UNREACHABLE" {
 			return "", refused
 		}
-		list, _, err := s.again(ctx, func() (client.Reply, error) { return s.owner.Once(ctx, "GET", runs+"?limit=20", nil) })
+		list, _, err := s.again(ctx, func() (client.Reply, error) { return s.owner.Once(ctx, "GET", runs+"?limit=12", nil) })
 		if err != nil {
 			return "", err
 		}
