@@ -13,7 +13,8 @@ import (
 
 // hosted is the attack that needs a store (L-18).
 var hosted = []Attack{
-	on(Hosted, "H01", "Price changed after the approval", "The store raises the price after the owner has approved, with the permit issued and before the order is sent.", besideIt,
+	on(Hosted, "H01", "Price changed after the approval", "The store raises the price after the owner has approved, with the permit issued and before the order is sent.",
+		besideIt+" The permit of the attack is issued before it begins and does not count as issued by it.",
 		shape{by: ByRuntime, want: refused(200, authority.ExecutionNotApplied), do: repriced}),
 }
 

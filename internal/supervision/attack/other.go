@@ -8,13 +8,14 @@ import (
 // Where the twins of the other attacks are played.
 const (
 	beforeIt  = "The same request, unaltered, in the same run under the same token just before."
+	permitted = beforeIt + " The permit of the attack is issued before it begins and does not count as issued by it."
 	besideIt  = "The same requests, unaltered, in a run of its own made in the same way, since the commit completes it."
 	ownersAct = "The owner's own request to the same route, in the owner's session."
 )
 
 // other are the attacks beside the boundary cases, each on one service (G-17).
 var other = []Attack{
-	on(Broker, "A01", "Forged permit", "The report brings a permit along, or the permit's token is signed with another key than the control plane's.", beforeIt,
+	on(Broker, "A01", "Forged permit", "The report brings a permit along, or the permit's token is signed with another key than the control plane's.", permitted,
 		shape{name: "in the report", want: malformed, do: func(t *trial) {
 			s, report := t.prepared(alteration{"", func(_ *trial, r object) {
 				r["permit"] = object{"permitId": newID(), "token": forgedToken(newID())}
@@ -39,13 +40,13 @@ var other = []Attack{
 		shape{by: ByReplay, want: paused(authority.InjectionSuspected), do: injected}),
 	on(Bank, "A04", "Unlisted operation", "The action's operation is one that no catalog lists.", beforeIt,
 		reporting(authority.ForbiddenOperation, 6, func(_ *trial, r object) { action(r)["operationId"] = "bank.payee.create" })),
-	on(Broker, "A05", "Expired permit", "The permit's time is over before it is used; the owner's simulation lets it pass.", beforeIt,
+	on(Broker, "A05", "Expired permit", "The permit's time is over before it is used; the owner's simulation lets it pass.", permitted,
 		shape{by: ByRuntime, want: refused(403, authority.PermitExpired), do: func(t *trial) {
 			s, p := t.permitted()
 			t.alter(func() { s.Simulate(run.SimulateExpirePermit) })
 			t.attackIn(s, func() *Reply { return s.Operate(p.Token, p.Action) })
 		}}),
-	on(Bank, "A06", "Consumed permit under a new key", "The permit was used already; the request comes again with another idempotency key.", beforeIt,
+	on(Bank, "A06", "Consumed permit under a new key", "The permit was used already; the request comes again with another idempotency key.", beforeIt+" It is the twin's permit that comes again.",
 		shape{by: ByRuntime, want: refused(409, authority.PermitConsumed), do: func(t *trial) {
 			s := t.walked(setup{})
 			p, key := s.Permit(steps[t.service].prepare), "attack-"+newID()
@@ -53,7 +54,7 @@ var other = []Attack{
 			t.alter(func() { key = "attack-" + newID() })
 			t.attackIn(s, func() *Reply { return s.OperateAs(p.Token, key, p.Action) })
 		}}),
-	on(Broker, "A07", "Body swapped after the permit", "The request carries another action of the catalog than the permit was issued for.", beforeIt,
+	on(Broker, "A07", "Body swapped after the permit", "The request carries another action of the catalog than the permit was issued for.", permitted,
 		shape{by: ByRuntime, want: refused(403, authority.PermitMismatch), do: func(t *trial) {
 			s, p := t.permitted()
 			t.alter(func() {
@@ -61,7 +62,7 @@ var other = []Attack{
 			})
 			t.attackIn(s, func() *Reply { return s.Operate(p.Token, p.Action) })
 		}}),
-	on(Bank, "A08", "Permit or observation of another run", "The permit, or the observation that the report rests on, is that of another run of the same owner.", beforeIt,
+	on(Bank, "A08", "Permit or observation of another run", "The permit, or the observation that the report rests on, is that of another run of the same owner.", permitted,
 		shape{name: "permit", by: ByRuntime, want: refused(403, authority.PermitMismatch), do: func(t *trial) {
 			s, p := t.permitted()
 			other, foreign := t.permitted()
