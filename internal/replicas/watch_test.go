@@ -243,11 +243,12 @@ func TestWatcherElsewhere(t *testing.T) {
 	b := h.at(1) // everything is committed through the second replica
 	run := b.create("merchant", "local", "bounded")
 	agent := b.agent(run)
-	a, c := h.watch(run, nil, 0), h.watch(run, nil, 2)
+	a, twin, c := h.watch(run, nil, 0), h.watch(run, nil, 0), h.watch(run, nil, 2) // a and twin share a ring
 	head := func() int { return len(told(t, b.exported(chain(run)))) }
 	begun := head()
-	a.reaches(begun)
-	c.reaches(begun)
+	for _, w := range []*watcher{a, twin, c} {
+		w.reaches(begun)
+	}
 	before := h.replicas[0].Requests()
 
 	// within has events committed, and fails unless the watcher is shown all of them in time.
@@ -305,12 +306,15 @@ func TestWatcherElsewhere(t *testing.T) {
 		over()
 	}
 	a.reaches(head())
+	same(t, twin.reaches(head()), told(t, b.exported(chain(run))))
 	seen, streams := a.now()
-	if n := h.replicas[0].Requests(); n != before+streams-1 {
-		t.Errorf("the watcher's replica was asked %d times, and he has come back %d times", n-before, streams-1)
+	_, more := twin.now()
+	if n := h.replicas[0].Requests(); n != before+streams+more-2 {
+		t.Errorf("the watchers' replica was asked %d times, and they have come back %d times", n-before, streams+more-2)
 	}
-	t.Logf("the watcher has come back %d times after his replica was cut off", streams-1)
+	t.Logf("two watchers have come back %d times after their replica was cut off", streams+more-2)
 
+	twin.stop()
 	a.stop()
 	h.replicas[0].Kill()
 	a = h.watch(run, seen, 2)
