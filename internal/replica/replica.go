@@ -127,13 +127,24 @@ func (r *Replica) database() string {
 	return u.String()
 }
 
-// ready waits until the process serves.
-func (r *Replica) ready() {
+// ready waits until the process serves, and returns false when it has killed itself at
+// its fault before.
+func (r *Replica) ready() bool {
 	r.tb.Helper()
+	select {
+	case <-r.exited:
+		if r.killed != "" {
+			return false
+		}
+	case l := <-r.orders:
+		r.orders <- l
+	case <-time.After(patience):
+	}
 	l := r.hear()
 	if r.metrics = l.Metrics; r.metrics == "" {
 		r.tb.Fatalf("%s says %+v, want where it serves", r.Name, l)
 	}
+	return true
 }
 
 func (r *Replica) hear() line {
@@ -223,8 +234,9 @@ func (r *Replica) Wait() string {
 // did not.
 func (r *Replica) Killed() string { <-r.exited; return r.killed }
 
-// Restart starts the process again after its end and returns when it serves.
-func (r *Replica) Restart(o Options) {
+// Restart starts the process again after its end and returns when it serves. It is false
+// when the process has killed itself at its fault before that.
+func (r *Replica) Restart(o Options) bool {
 	r.tb.Helper()
 	if !r.ended() {
 		r.tb.Fatalf("%s is running", r.Name)
@@ -232,7 +244,7 @@ func (r *Replica) Restart(o Options) {
 	r.stdin.Close()
 	r.checkEnd()
 	r.launch(o)
-	r.ready()
+	return r.ready()
 }
 
 func (r *Replica) ended() bool {

@@ -45,7 +45,7 @@ func (j *journal) note(t told) {
 	j.list = append(j.list, t)
 }
 
-// meter counts requests. It is safe for concurrent use.
+// meter counts answers. It is safe for concurrent use.
 type meter struct {
 	mu      sync.Mutex
 	n       int
@@ -64,7 +64,7 @@ func (m *meter) count() {
 	}
 }
 
-// after is closed when so many further requests were sent.
+// after is closed when so many further requests were answered.
 func (m *meter) after(n int) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,13 +93,20 @@ type shopper struct {
 // errStuck means that a run does not come to an end.
 var errStuck = errors.New("the run comes to no end")
 
+// answered counts a request unless nobody was there to answer it.
+func (s *shopper) answered(err error) {
+	if _, refused := errors.AsType[*client.RefusedError](err); err == nil || refused {
+		s.meter.count()
+		s.requests++
+	}
+}
+
 // again sends until an answer arrives that is not just "later". lost says that an earlier
 // one may have arrived and been carried out.
 func (s *shopper) again(ctx context.Context, try func() (client.Reply, error)) (r client.Reply, lost bool, err error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
-		s.meter.count()
-		s.requests++
 		r, err := try()
+		s.answered(err)
 		switch {
 		case err == nil && r.Status == http.StatusInternalServerError:
 			return r, lost, fmt.Errorf("%s: %s", s.name, r.Got())
@@ -178,9 +185,8 @@ func (s *shopper) create(ctx context.Context) (id string, err error) {
 	body := replica.Run(s.service, s.target, s.mode)
 	body["instruction"] = s.name + " " + rand.Text()
 	for {
-		s.meter.count()
-		s.requests++
 		id, r, err := s.owner.CreateRun(ctx, body)
+		s.answered(err)
 		if err == nil {
 			s.journal.note(told{RunID: id, Created: true})
 			return id, nil
@@ -383,7 +389,6 @@ func (b *buying) execute(ctx context.Context, t replica.Turn) error {
 	switch b.rng.IntN(8) {
 	case 0, 1:
 		beside.Go(func() { // whatever comes of it is the same
-			b.meter.count()
 			if d, err := b.agent.Execute(ctx, t.Permit.Token, t.Permit.Action, key); err == nil {
 				b.receipted(d)
 			}
@@ -391,7 +396,6 @@ func (b *buying) execute(ctx context.Context, t replica.Turn) error {
 	case 2:
 		if b.revokes {
 			beside.Go(func() {
-				b.meter.count()
 				if r, err := b.owner.Revoke(ctx, b.id); err == nil && r.Status == http.StatusOK {
 					b.journal.note(told{RunID: b.id, Revoked: true})
 				}
