@@ -43,6 +43,7 @@ func testControls(t *testing.T, b Backend) {
 		{"Leases", "the end of a lease with its holder", "alive: true", testLeases, immortal},
 		{"Leases", "the life of a lease with its holder", "alive: false", testLeases, mortal},
 		{"Leases", "a name for each opening", "former one's name", testLeases, nameless},
+		{"Workspaces", "the workspace of a look-up", "fate 2: ledger: not found", testWorkspaces, merging},
 		{"Installation", "comparing the keys", "another key: accepted", testInstallation, trusting},
 	} {
 		weak := b

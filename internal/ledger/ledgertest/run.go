@@ -37,6 +37,7 @@ var tests = []test{
 	{"Restart", plain(testRestart)},
 	{"Leases", plain(testLeases)},
 	{"Due", testDue},
+	{"Workspaces", plain(testWorkspaces)},
 	{"Find", testFind},
 	{"Watch", testWatch},
 	{"Clock", testClock},
