@@ -197,7 +197,6 @@ func TestKilledServer(t *testing.T) {
 	replica.Each(t, func(t *testing.T, engine string) {
 		t.Parallel()
 		seed := mathrand.Uint64()
-		t.Logf("seed %d", seed)
 		rng := mathrand.New(mathrand.NewPCG(seed, 0))
 		list := stops(rng, engine)
 		in := replica.Prepare(t, engine)
@@ -206,10 +205,16 @@ func TestKilledServer(t *testing.T) {
 		shop.Around(forgetful())
 		c := gather(t, seed, in, r, kinds...)
 		c.begin(t)
-		hit := 0
+		hit, points := 0, 0
+		for _, s := range list {
+			if s.fault.Point != "" {
+				points++
+			}
+		}
 		for _, s := range list {
 			if !c.survive(t, r, s) {
 				hit++
+				t.Logf("fail point %q hit, %d of %d: killed at pass %d, seed %d", s.fault.Point, hit, points, s.fault.Hit, seed)
 			}
 		}
 		if !r.Restart(replica.Options{}) {

@@ -20,6 +20,8 @@ var pointLists = []pointList{
 	{"ledger on PostgreSQL", testID{"countersign/internal/ledger/postgres", "TestLedger/KillAtEveryPoint"}},
 	{"action cycle on SQLite", testID{"countersign/internal/supervision/gateway", "TestKilledControlPlane/sqlite"}},
 	{"action cycle on PostgreSQL", testID{"countersign/internal/supervision/gateway", "TestKilledControlPlane/postgres"}},
+	{"server with clients on SQLite", testID{"countersign/internal/replica", "TestKilledServer/sqlite"}},
+	{"server with clients on PostgreSQL", testID{"countersign/internal/replica", "TestKilledServer/postgres"}},
 	{"rotation of the evidence key on SQLite", testID{"countersign/internal/app", "TestRotateKilled/sqlite/evidence"}},
 	{"rotation of the dispatch key on SQLite", testID{"countersign/internal/app", "TestRotateKilled/sqlite/dispatch"}},
 	{"rotation of the evidence key on PostgreSQL", testID{"countersign/internal/app", "TestRotateKilled/postgres/evidence"}},
