@@ -208,6 +208,7 @@ func TestUnlawful(t *testing.T) {
 		times  []time.Duration
 	}{
 		{"", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(1, reason)), draft(frozen(2, reason))}, nil},
+		{"", []evidence.Draft{draft(opened), draft(frozen(1, evidence.Commitment{Text: reason.Text, Length: 2000})), draft(lifted(1, evidence.Commitment{Text: reason.Text, Length: 1}))}, nil},
 		{"frozen-twice", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(frozen(2, reason))}, nil},
 		{"epoch", []evidence.Draft{draft(opened), draft(frozen(2, reason))}, nil},
 		{"epoch", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(2, reason))}, nil},
@@ -268,8 +269,32 @@ func TestForeign(t *testing.T) {
 			t.Errorf("a chain with another %s is known", member)
 		}
 	}
-	if _, err := freeze.DecodeState([]byte(`{"machine":2}`)); err == nil {
-		t.Error("the state of another machine is read")
+	for _, raw := range []string{`{"machine":2}`, string(canon.MustMarshal(map[string]any{"machine": 1, "more": 1}))} {
+		if _, err := freeze.DecodeState([]byte(raw)); err == nil {
+			t.Errorf("the state %s is read", raw)
+		}
+	}
+	e := c.events[0]
+	e.Data = canon.MustMarshal(map[string]any{"subject": map[string]any{"kind": "run"}})
+	if r := replayed(append([]evidence.Event{e}, c.events[1:]...)); len(r.Unlawful()) != 0 {
+		t.Errorf("of a foreign chain %v is said", rules(r.Unlawful()))
+	}
+	late := slices.Clone(c.events)
+	late[1].Timestamp = "yesterday"
+	if got := rules(replayed(late).Unlawful()); !slices.Equal(got, []string{"timestamp"}) {
+		t.Errorf("an unreadable timestamp breaks %v", got)
+	}
+}
+
+// A decision that breaks a rule of the machine is not handed out.
+func TestBrokenDecision(t *testing.T) {
+	s := freeze.State{Machine: freeze.Machine, ID: "default"} // as no chain leaves it: begun, and without an event
+	d := freeze.Begin(&s, subject, dawn, [32]byte{})
+	if denial := d.Freeze("why"); denial != nil {
+		t.Fatal(denial)
+	}
+	if out, err := d.Done(); err == nil {
+		t.Errorf("handed out: %+v", out)
 	}
 }
 
