@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -67,6 +68,8 @@ type config struct {
 	unchecked bool             // an owner's session is looked at once and never again
 	now       func() time.Time // nil: the system's clock
 	executor  managed.Executor // nil: the authored one
+	queue     int              // commits that wait, written one by one; 0: the product's
+	fault     func(point string) error
 }
 
 func newHouse(t *testing.T, edit ...func(*config)) *house {
@@ -84,7 +87,7 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 	h.secret = h.keys.Secret()
 	path := filepath.Join(dir, "countersign.db")
 	must(t, sqlite.Create(t.Context(), path))
-	l, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: h.clock})
+	l, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: h.clock, QueueSize: c.queue, BatchLimit: min(c.queue, 1), Fault: c.fault})
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	h.ledger = l
@@ -115,6 +118,9 @@ func (h *house) answer(l net.Listener, c config) {
 	var err error
 	h.api, err = edge.New(edge.Config{
 		Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
+		Unavailable: func(err error) bool {
+			return errors.Is(err, gateway.ErrUnavailable) || errors.Is(err, gateway.ErrUnknown)
+		},
 	})
 	must(h.t, err)
 	var sessions identity.Ledger = h.ledger
