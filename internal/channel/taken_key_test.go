@@ -7,7 +7,7 @@ import (
 	"countersign/internal/channel/edge"
 )
 
-// H-162: a key is answered with what is stored under it for the same request of the same
+// H-134: a key is answered with what is stored under it for the same request of the same
 // run alone. Another argument, permit or run, and whoever has no right to the run any
 // more, is never shown it. The control is the same request, sent again.
 func TestKeyOfAnotherRequest(t *testing.T) {
