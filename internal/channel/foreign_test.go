@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"countersign/internal/ledger"
 )
 
 // belongings are what names things of one run, by kind. Whoever does not hold the run's
@@ -38,6 +40,14 @@ func (h *house) belongings() *belongings {
 		"permit": b.permit.id, "proposal": approval["proposalId"].(string), "execution": last["executionId"].(string),
 		"event":  timeline[0].(map[string]any)["id"].(string),
 		"policy": h.policy(),
+	}
+	for kind, id := range b.named {
+		if _, err := uuid.Parse(id); err != nil {
+			h.t.Fatalf("the run has no %s: %v", kind, err)
+		}
+	}
+	if _, err := h.ledger.Record(h.t.Context(), ledger.DefaultWorkspace, "run:"+c.run, b.key); err != nil {
+		h.t.Fatalf("the key is not taken: %v", err)
 	}
 	return b
 }
@@ -203,9 +213,15 @@ func likened(a answer, id string) string {
 	return fmt.Sprint(a.status, " ", a.header.Get("Content-Type"), " ", text)
 }
 
-// oracle says how the answers to another's id and to nobody's differ, "" when they do not.
-func oracle(f foreign) string {
+// oracle says how the answers to another's id and to nobody's differ, or what the first
+// tells of the other's things, "" when there is neither.
+func (a *belongings) oracle(f foreign) string {
 	theirs, nobodys := f.send(f.id), f.send(f.none)
+	for kind, id := range a.named {
+		if id != f.id && strings.Contains(string(theirs.body), id) {
+			return fmt.Sprintf("%s is answered with the other's %s:\n%.700s", f.what, kind, theirs.body)
+		}
+	}
 	if x, y := likened(theirs, f.id), likened(nobodys, f.none); x != y {
 		return fmt.Sprintf("%s is told from one that is not there:\n%.700s\n%.700s", f.what, x, y)
 	}
@@ -236,7 +252,7 @@ func TestForeignIDs(t *testing.T) {
 		sent = append(sent, list(h, a)...)
 		for _, f := range sent {
 			tried++
-			if told := oracle(f); told != "" {
+			if told := a.oracle(f); told != "" {
 				t.Errorf("%s: %s", o.ID, told)
 			}
 		}
@@ -249,8 +265,12 @@ func TestForeignIDs(t *testing.T) {
 	}
 	a.operate(a.permit).is(t, "the other run's own permit afterwards", 200, "")
 	// Control: the owner, who may see the run, is told it from one that is not there.
-	if oracle(foreign{"a run", func(id string) answer { return h.owner("GET", "/runs/"+id, nil) }, a.run, newID()}) == "" {
+	if a.oracle(foreign{"a run", func(id string) answer { return h.owner("GET", "/runs/"+id, nil) }, a.run, newID()}) == "" {
 		t.Error("control: a run that is shown is not told from one that is not there")
+	}
+	// Control: an answer with the other's things in it is found.
+	if a.oracle(foreign{"a run", func(string) answer { return h.owner("GET", "/runs/"+a.run, nil) }, newID(), newID()}) == "" {
+		t.Error("control: the other's things are not recognized")
 	}
 	for id := range probes {
 		if !slices.ContainsFunc(document().operations, func(o *operation) bool { return o.ID == id }) {
