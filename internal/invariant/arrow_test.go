@@ -109,10 +109,10 @@ func arrows(h *house, way string) (drawn, refused int, err error) {
 	return drawn, refused, err
 }
 
-// Every arrow of the diagram of section 6, drawn or not: from each standpoint everything is
-// asked. What the model refuses is refused on one run, and leaves it and its chain as they
-// were, but for the note of a refused operation; what it does not is done on a run of its
-// own, on SQLite.
+// H-188 to H-191: every arrow of the diagram of section 6, drawn or not. From each
+// standpoint everything is asked. What the model refuses is refused on one run, and leaves
+// it and its chain as they were, but for the note of a refused operation; what it does not
+// is done on a run of its own, on SQLite.
 func TestArrows(t *testing.T) {
 	engines(t, func(t *testing.T, database func() string) {
 		h, all := openHouse(t, database()), 0

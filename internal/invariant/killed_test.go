@@ -218,9 +218,9 @@ func (w *widow) goOn() {
 	w.do("submit:")
 }
 
-// TestApprovalIsExecutedOnce: a server dies between consuming an approval and answering.
-// Whatever the owner approves after that, and whoever asks again, the service does it
-// once, by its own ledger; the run comes to its end, and its export is lawful.
+// H-146, H-147: a server dies between consuming an approval and answering. Whatever the
+// owner approves after that, and whoever asks again, the service does it once, by its own
+// ledger; the run comes to its end, and its export is lawful.
 func TestApprovalIsExecutedOnce(t *testing.T) {
 	engines(t, func(t *testing.T, database func() string) {
 		for _, d := range deaths {

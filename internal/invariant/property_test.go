@@ -536,10 +536,10 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// Invariants 1 to 4 of section 6, on both engines: whatever agent and owner ask for in
-// whatever order and at whatever time, every answer, every event and every cent is what
-// the model says, no invariant is broken at any event, and the export is lawful. 16
-// sequences of 40 commands on each.
+// H-028, H-044, H-080 to H-082 and invariants 1 to 4 of section 6, on both engines:
+// whatever agent and owner ask for in whatever order and at whatever time, every answer,
+// every event and every cent is what the model says, no invariant is broken at any event,
+// and the export is lawful. 16 sequences of 40 commands on each.
 func TestInvariants(t *testing.T) {
 	engines(t, func(t *testing.T, database func() string) {
 		h := openHouse(t, database())

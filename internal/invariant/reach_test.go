@@ -290,9 +290,9 @@ func (h *house) reached(run string) (place, string) {
 	return place{s.Status, s.Stop.Category}, s.Stop.ReasonCode
 }
 
-// Invariant 5 of section 6: every place where a run stops or ends is reached by a case, and
-// so is every reason of G-02, but for what this build cannot come to, which is named. Each
-// export but that of 500 turns is lawful, and those are on SQLite alone: their bound is no
+// H-185 and invariant 5 of section 6: every place where a run stops or ends is reached by a
+// case, and so is every reason of G-02, but for what this build cannot come to, which is
+// named. Each export but that of 500 turns is lawful, and those are on SQLite alone: their bound is no
 // engine's.
 func TestEveryStopIsReached(t *testing.T) {
 	engines(t, func(t *testing.T, database func() string) {

@@ -170,10 +170,10 @@ func (h *house) answers(method, path string, body any, headers ...string) string
 	return fmt.Sprintf("%d %s", resp.StatusCode, problem.ReasonCode)
 }
 
-// Invariant 6 of section 6: an agent's token opens no owner's route of the document, and
-// leaves nothing in the ledger that was not there. Nor does any of its own routes take in
-// what only an owner can say: no grant, approval, finding or policy comes of a report, an
-// operation, a header or a parameter.
+// H-015, H-027, H-087, H-171 and invariant 6 of section 6: an agent's token opens no owner's
+// route of the document, and leaves nothing in the ledger that was not there. Nor does any
+// of its own routes take in what only an owner can say: no grant, approval, finding or
+// policy comes of a report, an operation, a header or a parameter.
 func TestNoWayToTheOwner(t *testing.T) {
 	engines(t, func(t *testing.T, database func() string) {
 		h := openHouse(t, database())
