@@ -168,7 +168,7 @@ func revoked(h *house) []string {
 	return []string{chain(run)}
 }
 
-// Issue: three server processes on one database behind a client that goes to each in
+// Design 1: three server processes on one database behind a client that goes to each in
 // turn: the whole life of runs, every request at another replica, and every chain
 // verifies with keys from outside, wherever it is exported.
 func TestEveryRequestElsewhere(t *testing.T) {
