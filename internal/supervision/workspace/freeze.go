@@ -70,7 +70,8 @@ func (w *Workspace) turn(ctx context.Context, choose func(*freeze.Deciding) *aut
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, gateway.ErrUnavailable) && !errors.Is(err, gateway.ErrUnknown) || !pause(ctx) {
+		passes := (errors.Is(err, gateway.ErrUnavailable) || errors.Is(err, gateway.ErrUnknown)) && !errors.Is(err, ledger.ErrClosed)
+		if !passes || !pause(ctx) {
 			return nil, err
 		}
 	}

@@ -156,6 +156,18 @@ func TestFreezeGetsIn(t *testing.T) {
 	})
 }
 
+// A ledger that is closed is not asked again.
+func TestFreezeAtTheEnd(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*ledger.Clock) openLedger) {
+		l := &failing{answer: ledger.Result{Outcome: ledger.NotStored, Cause: ledger.ErrClosed}}
+		l.left.Store(1 << 40)
+		h := newHouse(t, open, plan{ledger: func(engine workspace.Ledger) workspace.Ledger { l.Ledger = engine; return l }})
+		if f, err := h.Freeze(t.Context(), "stop"); !errors.Is(err, ledger.ErrClosed) || l.left.Load() != 1<<40-1 {
+			t.Errorf("%+v, %v after %d commits, want one", f, err, 1<<40-l.left.Load())
+		}
+	})
+}
+
 // The reason can be erased: then the freeze stands and says nothing.
 func TestReasonErased(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*ledger.Clock) openLedger) {
