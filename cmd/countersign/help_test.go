@@ -22,33 +22,63 @@ func leaves(n *kong.Node) (list []*kong.Node) {
 	return list
 }
 
-// Each command has a help with an example that it takes. A line that begins with a
-// space would not be wrapped with its paragraph.
+// nodes are the commands and the groups of them.
+func nodes(n *kong.Node) (list []*kong.Node) {
+	for _, c := range n.Children {
+		list = append(append(list, c), nodes(c)...)
+	}
+	return list
+}
+
+// Each command has a help with an example that it takes, and shows every example on a
+// line of its own, whole: in a reflowed paragraph it could not be copied. A line that
+// begins with a space would not be wrapped with its paragraph.
 func TestHelp(t *testing.T) {
 	parser, err := newParser(context.Background(), streams{Out: io.Discard, Err: io.Discard})
 	must(t, err)
-	commands := leaves(parser.Model.Node)
-	if len(commands) < 15 {
+	commands := nodes(parser.Model.Node)
+	if len(commands) < 17 {
 		t.Fatalf("%d commands", len(commands))
 	}
+	longest := 0
 	for _, c := range commands {
-		examples := 0
-		for line := range strings.Lines(c.Detail) {
+		written, is := c.Target.Addr().Interface().(kong.HelpProvider)
+		if !is {
+			t.Errorf("%s has no help", c.FullPath())
+			continue
+		}
+		var examples []string
+		for line := range strings.Lines(written.Help()) {
+			line = strings.TrimSuffix(line, "\n")
 			if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
 				t.Errorf("%s: %q", c.FullPath(), line)
 			}
-			example, found := strings.CutPrefix(line, "Example: countersign ")
-			if !found {
-				continue
-			}
-			examples++
-			if err := parses(strings.TrimSpace(example)); err != nil || !strings.HasPrefix("countersign "+example, c.FullPath()) {
-				t.Errorf("%s: the example %q: %v", c.FullPath(), line, err)
+			if example, found := strings.CutPrefix(line, "Example: countersign "); found {
+				examples = append(examples, example)
+				longest = max(longest, len(line))
 			}
 		}
-		if c.Help == "" || examples == 0 {
+		out := says(t, program(t, append(strings.Fields(c.FullPath())[1:], "--help")...), statusDone, "Usage: countersign")
+		var shown []string
+		for line := range strings.Lines(out) {
+			if example, found := strings.CutPrefix(line, "    countersign "); found {
+				shown = append(shown, strings.TrimSuffix(example, "\n"))
+			}
+		}
+		if !slices.Equal(shown, examples) {
+			t.Errorf("%s shows the examples %q, want %q", c.FullPath(), shown, examples)
+		}
+		for _, example := range shown {
+			if err := parses(example); err != nil || len(c.Children) == 0 && !strings.HasPrefix("countersign "+example, c.FullPath()) {
+				t.Errorf("%s: the example %q: %v", c.FullPath(), example, err)
+			}
+		}
+		if c.Help == "" || len(examples) == 0 {
 			t.Errorf("%s has no help, or none with an example", c.FullPath())
 		}
+	}
+	if longest < 90 {
+		t.Errorf("the longest example has %d characters: nothing would have been wrapped", longest)
 	}
 }
 

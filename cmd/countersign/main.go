@@ -103,7 +103,7 @@ func names(parser *kong.Kong) []string {
 }
 
 func newParser(ctx context.Context, s streams) (*kong.Kong, error) {
-	return kong.New(&commands{},
+	parser, err := kong.New(&commands{},
 		kong.Name("countersign"),
 		kong.Description("An agent may ask; only the control plane commits.\n\nExit status: 0 done and as expected, 1 what was checked does not hold, 2 wrong usage or unreadable input, 3 not ready."),
 		kong.Writers(s.Out, s.Err),
@@ -111,4 +111,8 @@ func newParser(ctx context.Context, s streams) (*kong.Kong, error) {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
 	)
+	if err == nil {
+		preformat(parser.Model.Node)
+	}
+	return parser, err
 }

@@ -49,6 +49,17 @@ func parses(line string) error {
 	if err != nil {
 		return err
 	}
-	_, err = parser.Parse(strings.Fields(line))
+	_, err = parser.Parse(shellWords(line))
 	return err
+}
+
+// shellWord is one word of a command line; quotes stand around a whole word only.
+var shellWord = regexp.MustCompile(`"[^"]*"|\S+`)
+
+// shellWords are the words of a command line.
+func shellWords(line string) (words []string) {
+	for _, word := range shellWord.FindAllString(line, -1) {
+		words = append(words, strings.Trim(word, `"`))
+	}
+	return words
 }
