@@ -25,8 +25,8 @@ type commands struct {
 	Init     initCommand      `cmd:"" help:"Create a folder with keys and an empty ledger."`
 	Serve    serveCommand     `cmd:"" help:"Run the control plane."`
 	Store    storeCommand     `cmd:"" help:"Run the example storefront."`
-	Run      asowner.Run      `cmd:"" help:"Create, hand out, list, show, export and revoke runs."`
-	Freeze   asowner.Freeze   `cmd:"" help:"Freeze the workspace: nothing is issued or dispatched any more."`
+	Run      asowner.Run      `cmd:"" help:"Create, hand out, list, show, export, retry and revoke runs."`
+	Freeze   asowner.Freeze   `cmd:"" help:"Freeze the workspace, so that nothing is issued or dispatched any more; show how it stands."`
 	Unfreeze asowner.Unfreeze `cmd:"" help:"Lift the freeze."`
 	Agent    agentCommand     `cmd:"" help:"Run the scripted example agent."`
 	Attack   attacks.Command  `cmd:"" help:"Attack a control plane of its own, and show what was blocked."`

@@ -24,21 +24,23 @@ func TestFreezeChain(t *testing.T) {
 		}
 		return verify(t, exported(t, key, s, drafts), options)
 	}
-	opened, frozen, lifted := &freeze.Opened{Subject: subject}, &freeze.Frozen{Epoch: 1, Reason: reason}, &freeze.Unfrozen{Epoch: 1, Reason: reason}
+	session := strings.Repeat("5", 64)
+	opened := &freeze.Opened{Subject: subject}
+	frozen, lifted := &freeze.Frozen{Epoch: 1, Reason: reason, By: "owner", Session: session}, &freeze.Unfrozen{Epoch: 1, Reason: reason, By: "owner", Session: session}
 
 	r := told(subject, opened, frozen)
 	if !r.OK() || r.Lawfulness.Status != "frozen" || r.Lawfulness.Reason != "every transition is lawful; the workspace is frozen since 2026-03-01T09:00:00.000Z, freeze 1" {
 		t.Errorf("a frozen workspace: %+v", r.Lawfulness)
 	}
 	r = told(subject, opened, frozen, lifted)
-	if !r.OK() || r.Lawfulness.Status != "open" || r.Lawfulness.Reason != "every transition is lawful; the workspace is not frozen; it has seen 1 freezes" {
+	if !r.OK() || r.Lawfulness.Status != "open" || r.Lawfulness.Reason != "every transition is lawful; the workspace is not frozen; it was frozen once" {
 		t.Errorf("a workspace that was frozen: %+v", r.Lawfulness)
 	}
 	r = told(subject, opened, frozen, lifted, lifted)
 	if r.OK() || !r.Report.OK() || r.Lawfulness.Unlawful[0].Rule != "unfrozen-open" || r.Lawfulness.Unlawful[0].Sequence != 4 {
 		t.Errorf("lifted twice: %+v", r.Lawfulness)
 	}
-	if text := printed(t, r); !strings.Contains(text, "workspace default") || !strings.Contains(text, "breaks the rule unfrozen-open") {
+	if text := printed(t, r); !strings.Contains(text, "\n  workspace default, issued by http://localhost:8420\n") || !strings.Contains(text, "breaks the rule unfrozen-open") {
 		t.Errorf("printed: %s", text)
 	}
 	other := subject

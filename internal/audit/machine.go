@@ -83,7 +83,14 @@ func freezeSays(s *freeze.State) string {
 	if s.Frozen != nil {
 		return fmt.Sprintf("the workspace is frozen since %s, freeze %d", s.Frozen.Since, s.Epoch)
 	}
-	return fmt.Sprintf("the workspace is not frozen; it has seen %d freezes", s.Epoch)
+	times := fmt.Sprintf("%d times", s.Epoch)
+	switch s.Epoch {
+	case 0:
+		times = "never"
+	case 1:
+		times = "once"
+	}
+	return "the workspace is not frozen; it was frozen " + times
 }
 
 // lawfulness is what the replay found.

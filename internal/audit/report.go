@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"countersign/evidence"
+	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/run"
 )
 
@@ -98,7 +99,11 @@ func (r *Report) print(w io.Writer, name string, cannotShow []string) error {
 	p := &printer{w: w}
 	s := r.Subject
 	p.line("%s", name)
-	p.line("  %s %s, workspace %s, issued by %s", printable(s.Kind), printable(s.ID), printable(s.Workspace), printable(s.Issuer))
+	about := printable(s.Kind) + " " + printable(s.ID)
+	if s.Kind != freeze.Kind { // a workspace is in no other
+		about += ", workspace " + printable(s.Workspace)
+	}
+	p.line("  %s, issued by %s", about, printable(s.Issuer))
 	p.line("  head %d:%s", r.Count, r.Head)
 	p.line("  exported %s, signed with key %s; texts: %d present, %d erased", r.ExportedAt, r.KeyID, r.Texts.Present, r.Texts.Erased)
 	p.wrapped("  signatures by ", "    ", r.SignatureRule)

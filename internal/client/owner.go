@@ -130,6 +130,21 @@ func (c *Owner) Revoke(ctx context.Context, runID string) (Reply, error) {
 	return c.do(ctx, "POST", ownerPrefix+"runs/"+runID+"/revoke", struct{}{}, http.StatusOK, nil)
 }
 
+// Retry lets a run that stands still try again, and returns its RunView.
+func (c *Owner) Retry(ctx context.Context, runID string) (Reply, error) {
+	return c.do(ctx, "POST", ownerPrefix+"runs/"+runID+"/retry", struct{}{}, http.StatusOK, nil)
+}
+
+// FreezeState returns how the workspace stands.
+func (c *Owner) FreezeState(ctx context.Context) (Reply, error) {
+	return c.do(ctx, "GET", ownerPrefix+"freeze", nil, http.StatusOK, nil)
+}
+
+// ExportFreezes returns the signed evidence of the workspace's freezes.
+func (c *Owner) ExportFreezes(ctx context.Context) (Reply, error) {
+	return c.do(ctx, "GET", ownerPrefix+"freeze/evidence", nil, http.StatusOK, nil)
+}
+
 // Freeze freezes the workspace and returns how it stands.
 func (c *Owner) Freeze(ctx context.Context, reason string) (Reply, error) {
 	return c.do(ctx, "POST", ownerPrefix+"freeze", map[string]string{"reason": reason}, http.StatusOK, nil)
@@ -149,29 +164,48 @@ func (c *Owner) Unfreeze(ctx context.Context, reason string, epoch int64) (Reply
 const maxPage = 100
 
 // Runs returns the RunViews of the newest runs, at most that many, and whether there
-// are more. It asks for as many pages as that takes.
+// are more.
 func (c *Owner) Runs(ctx context.Context, most int) (runs []json.RawMessage, more bool, err error) {
-	cursor := ""
+	more, err = c.EachRun(ctx, most, func(view json.RawMessage) (bool, error) {
+		runs = append(runs, view)
+		return true, nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return runs, more, nil
+}
+
+// EachRun looks at the RunViews of the newest runs, at most that many, one after the
+// other until look says no or fails. It asks for as many pages as that takes. more: after
+// the last one that it looked at there are others.
+func (c *Owner) EachRun(ctx context.Context, most int, look func(view json.RawMessage) (goOn bool, err error)) (more bool, err error) {
+	cursor, looked := "", 0
 	for {
 		var page struct {
 			Runs       []json.RawMessage `json:"runs"`
 			NextCursor *string           `json:"nextCursor"`
 		}
-		query := url.Values{"limit": {strconv.Itoa(min(maxPage, most-len(runs)))}}
+		query := url.Values{"limit": {strconv.Itoa(min(maxPage, most-looked))}}
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}
 		if _, err := c.do(ctx, "GET", ownerPrefix+"runs?"+query.Encode(), nil, http.StatusOK, &page); err != nil {
-			return nil, false, err
+			return false, err
 		}
-		runs = append(runs, page.Runs...)
+		for i, view := range page.Runs {
+			if goOn, err := look(view); err != nil || !goOn {
+				return i+1 < len(page.Runs) || page.NextCursor != nil, err
+			}
+		}
+		looked += len(page.Runs)
 		switch {
 		case page.NextCursor == nil:
-			return runs, false, nil
-		case len(runs) >= most:
-			return runs, true, nil
+			return false, nil
+		case looked >= most:
+			return true, nil
 		case *page.NextCursor == cursor || len(page.Runs) == 0:
-			return nil, false, errors.New("the list of runs does not go on where it says so")
+			return false, errors.New("the list of runs does not go on where it says so")
 		}
 		cursor = *page.NextCursor
 	}

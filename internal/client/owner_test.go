@@ -1,8 +1,10 @@
 package client_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -54,6 +56,34 @@ func TestRuns(t *testing.T) {
 				t.Fatalf("%d: run %d is %s", most, i, raw)
 			}
 		}
+	}
+}
+
+// Looking ends at the run that says so, and it is told whether others follow, on its page
+// or on the next.
+func TestEachRunEnds(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page := `{"runs":[1,2],"nextCursor":"x"}`
+		if r.URL.Query().Get("cursor") == "x" {
+			page = `{"runs":[3,4],"nextCursor":null}`
+		}
+		io.WriteString(w, page)
+	}))
+	defer server.Close()
+	owner := client.Owner{Origin: server.URL, HTTP: client.New()}
+	for last, want := range map[string]bool{"1": true, "2": true, "3": true, "4": false, "none": false} {
+		looked := ""
+		more, err := owner.EachRun(t.Context(), 100, func(view json.RawMessage) (bool, error) {
+			looked += string(view)
+			return string(view) != last, nil
+		})
+		if err != nil || more != want || !strings.HasSuffix(looked, strings.TrimPrefix(last, "none")) || !strings.HasPrefix("1234", looked) {
+			t.Errorf("until %s: looked at %s, more %v, %v", last, looked, more, err)
+		}
+	}
+	broken := errors.New("unreadable")
+	if _, err := owner.EachRun(t.Context(), 100, func(json.RawMessage) (bool, error) { return true, broken }); err != broken {
+		t.Errorf("an error is %v", err)
 	}
 }
 

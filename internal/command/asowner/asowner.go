@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -64,8 +65,10 @@ func (c *signedIn) act(ctx context.Context, s command.Streams, do func(*client.O
 const signOutTime = 5 * time.Second
 
 func (c *signedIn) origin() string {
-	return strings.TrimSuffix(cmp.Or(c.Origin, "http://localhost:8420"), "/")
+	return strings.TrimSuffix(cmp.Or(c.Origin, defaultOrigin), "/")
 }
+
+const defaultOrigin = "http://localhost:8420"
 
 func (c *signedIn) secret() (string, error) {
 	switch {
@@ -123,10 +126,26 @@ func adviceFor(reason string) string {
 		return "`countersign run list` shows what there is."
 	case "RUN_NOT_READY":
 		return "`countersign run show ID` says why and what follows."
+	case "FROZEN":
+		return "`countersign freeze` shows how the workspace stands."
 	case "ORIGIN_REJECTED":
 		return "Give --origin exactly what the server prints as its origin."
 	}
 	return ""
+}
+
+// again are the flags by which another command reaches the same server: what variables
+// say goes without.
+func (c *signedIn) again() string {
+	flags := ""
+	for _, f := range []struct{ flag, value, variable string }{
+		{"--origin", c.Origin, "COUNTERSIGN_ORIGIN"}, {"--dir", c.Dir, "COUNTERSIGN_DIR"}, {"--secret-file", c.SecretFile, "COUNTERSIGN_SECRET_FILE"},
+	} {
+		if f.value != "" && f.value != os.Getenv(f.variable) && f.value != defaultOrigin {
+			flags += " " + f.flag + " " + command.Quoted(f.value)
+		}
+	}
+	return flags
 }
 
 // printLine writes JSON in one line.

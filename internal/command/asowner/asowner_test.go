@@ -44,9 +44,10 @@ func newHouse(t *testing.T) *house {
 			http.SetCookie(w, &http.Cookie{Name: "countersign_owner", Value: "session"})
 			w.Write([]byte(`{}`))
 		},
-		signOut:        func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) },
-		"GET " + runs:  func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"runs":[],"nextCursor":null}`)) },
-		"POST " + runs: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, // no answer
+		signOut:              func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"GET " + runs:        func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"runs":[],"nextCursor":null}`)) },
+		"GET " + freezeRoute: func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, standing(false, 0)) },
+		"POST " + runs:       func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, // no answer
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		what := r.Method + " " + r.URL.Path
@@ -99,7 +100,7 @@ func TestSignsOut(t *testing.T) {
 	h := newHouse(t)
 	list := func(s command.Streams) error { return (&listCommand{Limit: 1, signedIn: h.flags}).Run(t.Context(), s) }
 	h.ends(command.Done, list)
-	want := []string{signIn, "GET " + runs, signOut}
+	want := []string{signIn, "GET " + freezeRoute, "GET " + runs, signOut}
 	if !slices.Equal(h.requests, want) {
 		t.Errorf("%q, want %q", h.requests, want)
 	}

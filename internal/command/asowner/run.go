@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
-	"countersign/evidence"
 	"countersign/internal/client"
 	"countersign/internal/command"
 	"countersign/internal/narrate"
@@ -25,13 +24,14 @@ type Run struct {
 	List   listCommand   `cmd:"" help:"List runs, newest first."`
 	Show   showCommand   `cmd:"" help:"Show a run: what it is, what stopped it, what happened."`
 	Export exportCommand `cmd:"" help:"Export a run's signed evidence to a file."`
+	Retry  retryCommand  `cmd:"" help:"Let a run that stands still try again."`
 	Revoke revokeCommand `cmd:"" help:"End a run."`
 }
 
 // Help is what kong shows.
 func (Run) Help() string {
 	return `Each acts as the owner of a running server: it signs in with the owner's secret and signs out. No command
-approves anything; that belongs to the owner's page.
+approves anything; that belongs to the owner's page. In a frozen workspace list and show say so.
 
 Example: countersign run list --dir D`
 }
@@ -156,41 +156,63 @@ func (c *tokenCommand) Run(ctx context.Context, s command.Streams) error {
 }
 
 type listCommand struct {
-	Limit int `default:"100" placeholder:"N" help:"At most so many of the newest (${default}), 1 to 10000."`
+	Limit  int    `default:"100" placeholder:"N" help:"At most so many of the newest (${default}), 1 to 10000."`
+	Reason string `placeholder:"CODE" help:"Only runs that stopped for this, such as FROZEN."`
 	signedIn
 }
 
 func (listCommand) Help() string {
 	return `A line a run: id, status, outcome, service and target, mode, what is spent of the budget, and age. When there
-are more than --limit, stderr says so. With --json a RunView a line.
+are more than --limit, stderr says so, and in a frozen workspace that it is frozen. With --json a RunView a line.
 
-Example: countersign run list --dir D --limit 20` + ownerStatus
+With --reason the newest 10000 runs are looked at; stderr says when there are older ones.
+
+Example: countersign run list --dir D --limit 20
+Example: countersign run list --dir D --reason FROZEN` + ownerStatus
 }
 
+// maxListed bounds the runs that one command shows, or looks at.
+const maxListed = 10_000
+
+var reasonCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
 func (c *listCommand) Run(ctx context.Context, s command.Streams) error {
-	if c.Limit < 1 || c.Limit > 10_000 {
-		return command.Usage("--limit: want 1 to 10000")
+	if c.Limit < 1 || c.Limit > maxListed {
+		return command.Usage("--limit: want 1 to %d", maxListed)
+	}
+	if c.Reason != "" && !reasonCode.MatchString(c.Reason) {
+		return command.Usage("--reason: want a reason code such as FROZEN; api/reasons.md lists them")
 	}
 	return c.act(ctx, s, func(o *client.Owner) error {
-		runs, more, err := o.Runs(ctx, c.Limit)
-		if err != nil {
-			return err
-		}
-		if more {
-			fmt.Fprintf(s.Err, "These are the newest %d runs; there are more: --limit.\n", len(runs))
-		}
+		c.warnFrozen(ctx, s, o)
 		var views []*narrate.View
-		for _, raw := range runs {
+		most, found, full := c.Limit, 0, false
+		if c.Reason != "" {
+			most = maxListed
+		}
+		more, err := o.EachRun(ctx, most, func(raw json.RawMessage) (bool, error) {
+			v, err := narrate.Parse(raw)
+			if err != nil || c.Reason != "" && (v.Stop == nil || v.Stop.ReasonCode != c.Reason) {
+				return true, err
+			}
+			if full = found == c.Limit; full {
+				return false, nil
+			}
+			found++
 			if c.JSON {
-				err = printLine(s.Out, raw)
-			} else {
-				var v *narrate.View
-				v, err = narrate.Parse(raw)
-				views = append(views, v)
+				return true, printLine(s.Out, raw)
 			}
-			if err != nil {
-				return err
-			}
+			v.Timeline = nil // a list shows nothing of it
+			views = append(views, v)
+			return true, nil
+		})
+		switch {
+		case err != nil:
+			return err
+		case full, more && c.Reason == "":
+			fmt.Fprintf(s.Err, "These are the newest %d runs; there are more: --limit.\n", found)
+		case more:
+			fmt.Fprintf(s.Err, "Looked at the newest %d runs; there are older ones.\n", maxListed)
 		}
 		if c.JSON {
 			return nil
@@ -204,13 +226,15 @@ type showCommand struct{ oneRun }
 func (showCommand) Help() string {
 	return `Shows instruction, terms, budget and grants, why the run stands still and what to do about it, and its timeline:
 a line an event with sequence and time, by turns. [...] is the provenance of a verdict, as it was recorded. What
-you read is the server's word; the evidence, verified, is the proof. With --json the RunView.
+you read is the server's word; the evidence, verified, is the proof. With --json the RunView. In a frozen workspace
+stderr says that it is.
 
 Example: countersign run show 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
 }
 
 func (c *showCommand) Run(ctx context.Context, s command.Streams) error {
 	return c.act(ctx, s, func(o *client.Owner) error {
+		c.warnFrozen(ctx, s, o)
 		r, err := o.Run(ctx, c.ID)
 		return c.tell(s, r, err, func(v *narrate.View) error { return narrate.Show(s.Out, v, c.origin(), time.Now()) })
 	})
@@ -230,36 +254,40 @@ Example: countersign run export 01940e2e-7c00-7000-8000-000000000001 --dir D --o
 }
 
 func (c *exportCommand) Run(ctx context.Context, s command.Streams) error {
-	if _, err := os.Lstat(c.Out); err == nil {
-		return command.Usage("--out: %s exists and was left alone; give another name", c.Out)
+	if err := free(c.Out, "--out"); err != nil {
+		return err
 	}
 	return c.act(ctx, s, func(o *client.Owner) error {
 		r, err := o.Export(ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		var export struct {
-			Format  string
-			Subject struct{ ID string }
-			Head    string
-			Count   int64
-		}
-		if err := json.Unmarshal(r.Body, &export); err != nil || export.Format != evidence.ExportFormat || export.Subject.ID != c.ID {
-			return errors.New("the answer is not the evidence of this run; nothing was written")
-		}
-		err = client.SaveNew(c.Out, r.Body)
-		switch {
-		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
-			return command.Usage("--out: %w", err)
-		case err != nil:
-			return fmt.Errorf("--out: %w", err)
-		}
-		head := evidence.Link{Sequence: export.Count, Hash: export.Head}.String()
-		if c.JSON {
-			return json.NewEncoder(s.Out).Encode(map[string]any{"runId": c.ID, "file": c.Out, "bytes": len(r.Body), "head": head})
-		}
-		fmt.Fprintf(s.Err, "Wrote %s. Its head follows; keep it elsewhere. Next: countersign verify %s --key evidence.pub --head HEAD\n", c.Out, command.Quoted(c.Out))
-		_, err = fmt.Fprintln(s.Out, head)
+		return c.keep(s, saved{"--out", c.Out, "run", c.ID}, r.Body)
+	})
+}
+
+type retryCommand struct{ oneRun }
+
+func (retryCommand) Help() string {
+	return `For a run that stands still for a cause that has passed or been mended, such as a freeze that was lifted. Nothing
+is dispatched and no grant changes: the run is ready, and its next report rests on a fresh observation. What needs a
+decision, an approval or a clarification is refused here; that is for its page. Prints status and outcome, with
+--json the RunView.
+
+Example: countersign run retry 01940e2e-7c00-7000-8000-000000000001 --dir D` + ownerStatus
+}
+
+func (c *retryCommand) Run(ctx context.Context, s command.Streams) error {
+	return c.act(ctx, s, func(o *client.Owner) error {
+		r, err := o.Retry(ctx, c.ID)
+		return c.outcome(s, r, err)
+	})
+}
+
+// outcome prints how a run stands.
+func (c *oneRun) outcome(s command.Streams, r client.Reply, err error) error {
+	return c.tell(s, r, err, func(v *narrate.View) error {
+		_, err := fmt.Fprintf(s.Out, "%s, outcome %s\n", v.Status, v.Outcome)
 		return err
 	})
 }
@@ -276,9 +304,6 @@ Example: countersign run revoke 01940e2e-7c00-7000-8000-000000000001 --dir D` + 
 func (c *revokeCommand) Run(ctx context.Context, s command.Streams) error {
 	return c.act(ctx, s, func(o *client.Owner) error {
 		r, err := o.Revoke(ctx, c.ID)
-		return c.tell(s, r, err, func(v *narrate.View) error {
-			_, err := fmt.Fprintf(s.Out, "%s, outcome %s\n", v.Status, v.Outcome)
-			return err
-		})
+		return c.outcome(s, r, err)
 	})
 }
