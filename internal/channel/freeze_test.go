@@ -65,7 +65,7 @@ func TestFreeze(t *testing.T) {
 	must(t, err)
 	report, err := audit.Verify(bytes.NewReader(export.body), audit.Options{Keys: keys})
 	must(t, err)
-	if !report.Verified || report.Count != 3 || report.Lawfulness.Status != "open" {
+	if !report.Verified || report.Count != 4 || report.Lawfulness.Status != "open" {
 		t.Errorf("the evidence: %+v", report)
 	}
 }

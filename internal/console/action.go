@@ -24,6 +24,7 @@ type action struct {
 	Choices []choice
 	Text    *textInput
 	Until   int64 // server's time in milliseconds when it can no longer be done, 0: never
+	Blocked bool  // by the freeze that stands: it is shown, and cannot be done
 }
 
 // choice is a value of the member "finding".
@@ -40,11 +41,12 @@ type textInput struct {
 func actionsOf(d *runData) []action {
 	var list []action
 	for _, o := range offers {
-		if !slices.Contains(d.Eligible, o.route) {
+		blocked := o.route == decide.RouteRetry && d.Frozen && decide.MetFreeze(d.State)
+		if !blocked && !slices.Contains(d.Eligible, o.route) {
 			continue
 		}
 		for i, a := range o.of(d) {
-			a.Name, a.Key = o.route, o.route
+			a.Name, a.Key, a.Blocked = o.route, o.route, blocked
 			if i > 0 {
 				a.Key = fmt.Sprint(o.route, "-", i)
 			}

@@ -2,11 +2,13 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"net/http"
 	"slices"
 
 	"countersign/evidence"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
@@ -20,10 +22,15 @@ func (s *standing) Mark() string { return cmp.Or(s.Head, "0") }
 
 type freezeData struct {
 	records.Freeze
-	InFlight, Unconfirmed []records.Open
-	MaxReason             int
-	KeyID                 string
+	InFlight, Unconfirmed, Settled []records.Open // Settled have their outcome since the freeze
+	Stopped                        []line         // runs that met a freeze, newest first
+	More                           bool           // there are more of them, or there may be
+	MaxReason                      int
+	KeyID                          string
 }
+
+// stoppedRuns is how many of the runs that met a freeze are listed.
+const stoppedRuns = 50
 
 // freeze is the page on which everything is stopped, and let go on (L-8).
 func (s *site) freeze(r *http.Request) (*page, error) {
@@ -32,16 +39,22 @@ func (s *site) freeze(r *http.Request) (*page, error) {
 	if d.Freeze, err = s.Reader.Freeze(r.Context()); err != nil {
 		return nil, err
 	}
-	open, err := s.Reader.Open(r.Context())
+	open, err := s.Reader.Intents(r.Context())
 	if err != nil {
+		return nil, err
+	}
+	if d.Stopped, d.More, err = s.stopped(r.Context()); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(open, func(a, b records.Open) int { return cmp.Compare(a.DispatchedAt, b.DispatchedAt) })
 	for _, x := range open {
-		if x.State == run.ExecutionDispatched {
+		switch x.State {
+		case run.ExecutionDispatched:
 			d.InFlight = append(d.InFlight, x)
-		} else {
+		case run.ExecutionUnconfirmed:
 			d.Unconfirmed = append(d.Unconfirmed, x)
+		default:
+			d.Settled = append(d.Settled, x)
 		}
 	}
 	p := &page{Template: "freeze", Title: "Freeze", Section: "freeze", Live: livePath, Data: d}
@@ -49,6 +62,29 @@ func (s *site) freeze(r *http.Request) (*page, error) {
 		p.Title = "Frozen"
 	}
 	return p, nil
+}
+
+// stopped finds the newest runs that met a freeze and are paused for it. Only so many of the
+// paused runs are looked at.
+func (s *site) stopped(ctx context.Context) (list []line, more bool, err error) {
+	found, more, err := s.newest(ctx, run.StatusPaused, "", waitingRuns)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, f := range found {
+		l, _, err := s.summary(ctx, f.ID)
+		if err != nil {
+			return nil, false, err
+		}
+		if !decide.MetFreeze(l.State) {
+			continue
+		}
+		if len(list) == stoppedRuns {
+			return list, true, nil
+		}
+		list = append(list, l)
+	}
+	return list, more, nil
 }
 
 // mark tells the page's script whether the workspace was frozen or unfrozen since.

@@ -59,8 +59,11 @@ func TestFreezePage(t *testing.T) {
 	b.until(`document.querySelector("#confirm-freeze").open`)
 	b.tabTo(`#confirm-freeze button[value="yes"]`)
 	b.press("\r")
-	b.shows("#said", "The workspace is frozen.")
 	b.shows("main h1", "The workspace is frozen")
+	b.until(`document.activeElement.id === "frozen"`) // what was pressed is gone; the banner says it, and nothing green does
+	if got := b.text("#said"); got != "" {
+		t.Errorf("said besides: %q", got)
+	}
 	for _, o := range append(others, b) {
 		o.shows("#frozen", "freeze 1")
 		o.shows("#frozen", "An agent orders <b>what</b> nobody asked for.")
@@ -75,7 +78,23 @@ func TestFreezePage(t *testing.T) {
 	if reason := a.refusedReport("product:"); reason != "FROZEN" {
 		t.Errorf("a report while frozen: %s", reason)
 	}
-	onRun.shows("main", "The workspace is frozen.")
+	onRun.shows("#stopped", "The run met a freeze of the workspace. The workspace is frozen; the run can be retried once the freeze is lifted.")
+	onRun.shows("#blocked-retry", "Not while the workspace is frozen.")
+	if !eval[bool](onRun, `document.querySelector("#blocked-retry button").disabled && !document.querySelector("#act-retry") && document.querySelector("#blocked-retry a").pathname === "/freeze"`) {
+		t.Error("a retry is offered that the server would refuse")
+	}
+	b.shows("#stopped", "They can go on once freeze 1 is lifted.")
+	if !eval[bool](b, `document.querySelector("#stopped a").pathname === "/runs/`+a.run+`"`) {
+		t.Errorf("stopped: %s", b.text("#stopped"))
+	}
+	b.shows("#last", "A session, not a person")
+	b.accessible("frozen-stopped")
+	queue := h.signedIn("/approvals")
+	queue.shows("#stopped-by-freeze", "1 run is stopped by a freeze; it can go on once freeze 1 is lifted.")
+	if got := queue.text("main"); strings.Contains(got, "Let it") || !strings.Contains(got, "A reconciliation.") || strings.Count(got, "waits since") != 1 {
+		t.Errorf("what waits while frozen: %s", got)
+	}
+	queue.accessible("approvals-frozen")
 	onRun.accessible("run-frozen")
 	onLimits.accessible("limits-frozen")
 
@@ -87,6 +106,12 @@ func TestFreezePage(t *testing.T) {
 	for _, o := range append(others, b) {
 		o.until(`document.querySelector("#frozen").innerText.trim() === ""`)
 	}
+	b.shows("#stopped", "waiting for a retry")
+	b.shows("#last", "The agent is revoked.")
+	b.accessible("unfrozen")
+	queue.until(`!document.querySelector("#stopped-by-freeze")`)
+	queue.shows("#wait-"+a.run, "The freeze was lifted: an owner can retry the run.")
+	onRun.shows("#stopped", "The freeze was lifted: an owner can retry the run.")
 	onRun.do(chromedp.Click(chromedp.CSS("#act-retry button")))
 	onRun.shows("main .meta", "ready")
 	a.cycle("product:")

@@ -12,6 +12,7 @@ import (
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 const (
@@ -97,11 +98,16 @@ func (s *site) runs(r *http.Request) (*page, error) {
 type waiting struct {
 	line
 	Wants   string        // what the owner can do about it: the name of a route
+	Next    string        // that in words
 	Expires evidence.Time // when it no longer can be done, 0: never
 }
 
 type approvalsData struct {
 	Waiting []waiting
+	// Stopped counts the runs that wait for the end of the freeze that stands: nothing can
+	// be done about each of them.
+	Stopped int
+	Epoch   int64 // of that freeze
 	// There are more runs that are paused, or have ended, than were looked at.
 	Cut, CutEnded bool
 }
@@ -110,7 +116,11 @@ type approvalsData struct {
 // be helped, and effects that nobody knows of, in runs that have ended too.
 func (s *site) approvals(r *http.Request) (*page, error) {
 	p := &page{Template: "approvals", Title: "Approvals", Section: "approvals", Live: livePath}
-	var d approvalsData
+	freeze, err := s.Reader.Freeze(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	d := approvalsData{Epoch: freeze.Epoch}
 	for _, status := range []string{run.StatusPaused, run.StatusRevoked, run.StatusTerminated, run.StatusFailed} {
 		ended := status != run.StatusPaused
 		limit := waitingRuns
@@ -128,8 +138,10 @@ func (s *site) approvals(r *http.Request) (*page, error) {
 				return nil, err
 			}
 			p.Now = now
-			if w, ok := waits(l, now); ok {
+			if w, ok := waits(l, now, freeze.Frozen); ok {
 				d.Waiting = append(d.Waiting, w)
+			} else if freeze.Frozen && decide.MetFreeze(l.State) {
+				d.Stopped++
 			}
 		}
 	}
@@ -141,19 +153,22 @@ func (s *site) approvals(r *http.Request) (*page, error) {
 	return p, nil
 }
 
-// waits tells what a run waits for, if the owner can do something about it. What is
-// under way waits for nobody.
-func waits(l line, now evidence.Time) (waiting, bool) {
+// waits tells what a run waits for, if the owner can do something about it in a workspace
+// that is frozen or not. What is under way waits for nobody.
+func waits(l line, now evidence.Time, frozen bool) (waiting, bool) {
 	if l.Outcome != outcomeUnconfirmed && l.State.Status != run.StatusPaused {
 		return waiting{}, false
 	}
-	eligible := decide.Eligible(l.State, now)
-	for _, wants := range []string{decide.RouteApprove, decide.RouteClarify, decide.RouteRetry, decide.RouteReconcile, decide.RouteProbe} {
-		if !slices.Contains(eligible, wants) {
+	eligible := decide.Eligible(l.State, now, frozen)
+	for _, route := range []string{decide.RouteApprove, decide.RouteClarify, decide.RouteRetry, decide.RouteReconcile, decide.RouteProbe} {
+		if !slices.Contains(eligible, route) {
 			continue
 		}
-		w := waiting{line: l, Wants: wants}
-		switch wants {
+		w := waiting{line: l, Wants: route, Next: wants[route].Next}
+		if decide.MetFreeze(l.State) {
+			w.Next = stopcontext.AfterFreeze(frozen)
+		}
+		switch route {
 		case decide.RouteApprove:
 			w.Expires = l.State.Proposal.ExpiresAt
 		case decide.RouteClarify, decide.RouteRetry:

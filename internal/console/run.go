@@ -12,6 +12,7 @@ import (
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
+	"countersign/internal/supervision/stopcontext"
 )
 
 // shownItems is how many entries of a timeline stand on one page, so that a run with
@@ -38,6 +39,14 @@ type runData struct {
 // Waits reports whether the proposal waits for approval, which says why the run is
 // paused.
 func (d *runData) Waits() bool { return d.Proposal != nil && d.Proposal.Waits }
+
+// AfterFreeze says what a run waits for that met a freeze, "" for any other.
+func (d *runData) AfterFreeze() string {
+	if !decide.MetFreeze(d.State) {
+		return ""
+	}
+	return stopcontext.AfterFreeze(d.Frozen)
+}
 
 // S is the run's state.
 func (d *runData) S() *run.State { return d.State }

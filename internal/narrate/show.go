@@ -108,6 +108,12 @@ func (v *View) next(origin string) string {
 		step = plain(v.Stop.Recovery)
 	}
 	end := "end the run: `countersign run revoke " + id + "`"
+	if v.Stop.ReasonCode == "FROZEN" {
+		if v.Frozen {
+			return "the workspace is frozen; it can be retried once the freeze is lifted, " + page + "; or " + end
+		}
+		step = "the freeze was lifted: an owner can retry it " + page
+	}
 	if len(v.Eligible) > 0 && !slices.ContainsFunc(v.Eligible, goesOn) {
 		return "nothing that it waits for can come any more; " + end
 	}

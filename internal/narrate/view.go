@@ -30,6 +30,7 @@ type View struct {
 	Status        string            `json:"status"`
 	Outcome       string            `json:"outcome"`
 	Stop          *stop             `json:"stopContext"`
+	Frozen        bool              `json:"frozen"` // the workspace is
 	Eligible      []string          `json:"eligible"`
 	Answer        *answer           `json:"executorAnswer"`
 	Currency      string            `json:"currency"`

@@ -17,12 +17,13 @@ import (
 
 // registerFreeze adds the routes of L-8.
 func (o *owner) registerFreeze(api *edge.API) {
-	edge.Register(api, operation("get-freeze", http.MethodGet, "/freeze", "Whether the workspace is frozen", "Extension. The freeze that stands, if one does, and every effect that was dispatched and has no outcome yet."), o.freezeState)
+	edge.Register(api, operation("get-freeze", http.MethodGet, "/freeze", "Whether the workspace is frozen", "Extension. The freeze that stands, or the last one, and every effect that was dispatched and has no outcome yet."), o.freezeState)
 	edge.Register(api, operation("freeze", http.MethodPost, "/freeze", "Freeze the workspace",
-		"Extension (L-8). From then on nothing in the workspace is issued, claimed or dispatched: a run that asks for it stops with FROZEN. What was dispatched before cannot be called back; inFlight names it. "+
-			"Looking, revoking, approving, probing and recording what became of an effect go on. Freezing what is frozen changes nothing and answers the freeze that stands."), o.freeze)
+		"Extension. From its commit on no run gets a permit or sends anything: one that asks for it stops with FROZEN. What was dispatched before cannot be called back; inFlight names it. "+
+			"Looking, revoking, approving, probing and recording what became of an effect go on, and so does time: grants, approvals, proposals and tokens keep running out. "+
+			"Freezing what is frozen changes nothing and answers the freeze that stands."), o.freeze)
 	edge.Register(api, operation("unfreeze", http.MethodPost, "/unfreeze", "Lift the freeze",
-		"Extension (L-8). Runs that the freeze has stopped go on when the owner retries them. Unfreezing what is not frozen changes nothing.", authority.RevisionConflict), o.unfreeze)
+		"Extension. Runs that the freeze has stopped go on when the owner retries them. Unfreezing what is not frozen changes nothing.", authority.RevisionConflict), o.unfreeze)
 	op := operation("get-freeze-evidence", http.MethodGet, "/freeze/evidence", "Export the signed evidence of the freezes", "Extension. An export like that of a run; countersign verify reads it.", authority.NotFound)
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "The export: canonical JSON and one newline.",
@@ -39,15 +40,29 @@ type FreezeView struct {
 	Reason     string                       `json:"reason" doc:"Of the freeze that stands; empty when none does, or when it was erased."`
 	InFlight   []string                     `json:"inFlight" doc:"Executions that were dispatched and whose outcome was still waited for when this was read. In a frozen workspace all of them were dispatched before the freeze."`
 	Executions []OpenExecution              `json:"executions" doc:"Those, and the ones whose outcome is unconfirmed: probe or reconcile them."`
+	Settled    []OpenExecution              `json:"settled" doc:"Of a frozen workspace: executions that had no outcome when it was frozen and have one now, which is their state. Of the first 100 such; empty when it is not frozen."`
+	Last       wire.Nullable[LastFreeze]    `json:"last" doc:"The newest freeze, also when it is lifted; null when the workspace was never frozen."`
 	Head       string                       `json:"head" doc:"SEQ:HASH of the newest event of the workspace's chain; empty before its first."`
 }
 
-// OpenExecution is an intent without an outcome.
+// LastFreeze is the newest freeze of the workspace.
+type LastFreeze struct {
+	Epoch           int64                        `json:"epoch"`
+	Since           evidence.Time                `json:"since"`
+	Reason          string                       `json:"reason" doc:"Empty when it was erased."`
+	Session         string                       `json:"session" doc:"The owner's session that froze: the SHA-256 of its cookie, which opens nothing. A session, not a person."`
+	Until           wire.Nullable[evidence.Time] `json:"until" doc:"null while it stands."`
+	UnfreezeReason  string                       `json:"unfreezeReason" doc:"Empty while it stands, or when it was erased."`
+	UnfreezeSession string                       `json:"unfreezeSession" doc:"The owner's session that unfroze; empty while it stands."`
+}
+
+// OpenExecution is an intent without an outcome, or one that had none when the workspace
+// was frozen.
 type OpenExecution struct {
 	ExecutionID  string        `json:"executionId"`
 	RunID        string        `json:"runId"`
 	OperationID  string        `json:"operationId"`
-	State        string        `json:"state" enum:"dispatched,unconfirmed"`
+	State        string        `json:"state" enum:"dispatched,unconfirmed,receipted,verified,mismatch,not_applied,voided,reconciled,opened,failed" doc:"dispatched and unconfirmed have no outcome; opened and failed are of a session at the store."`
 	DispatchedAt evidence.Time `json:"dispatchedAt"`
 }
 
@@ -71,19 +86,21 @@ func (o *owner) freezeState(ctx context.Context, _ *struct{}) (*freezeOutput, er
 
 func (o *owner) freeze(ctx context.Context, in *struct {
 	Body struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, in the owner's words; erasable." example:"An agent orders what nobody asked for."`
+		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, in the owner's words. It stands beside the chain, so that the format allows it to be erased." example:"An agent orders what nobody asked for."`
 	}
 }) (*freezeAnswer, error) {
-	return answered(o.Workspace.Freeze(ctx, in.Body.Reason))
+	session, _ := edge.SessionFrom(ctx) // the guard let nobody pass without one
+	return answered(o.Workspace.Freeze(ctx, in.Body.Reason, session.Hash))
 }
 
 func (o *owner) unfreeze(ctx context.Context, in *struct {
 	Body struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, in the owner's words; erasable." example:"The agent is revoked."`
+		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, in the owner's words. It stands beside the chain, so that the format allows it to be erased." example:"The agent is revoked."`
 		Epoch  int64  `json:"epoch,omitempty" minimum:"1" doc:"The freeze that is meant: when another one has come since, that stays. Left out: the one that stands." example:"1"`
 	}
 }) (*freezeAnswer, error) {
-	return answered(o.Workspace.Unfreeze(ctx, in.Body.Reason, in.Body.Epoch))
+	session, _ := edge.SessionFrom(ctx)
+	return answered(o.Workspace.Unfreeze(ctx, in.Body.Reason, in.Body.Epoch, session.Hash))
 }
 
 func answered(f *workspace.Frozen, err error) (*freezeAnswer, error) {
@@ -94,15 +111,28 @@ func answered(f *workspace.Frozen, err error) (*freezeAnswer, error) {
 }
 
 func newFreezeView(f *workspace.Frozen) FreezeView {
-	v := FreezeView{Frozen: f.Frozen, Epoch: f.Epoch, Reason: f.Reason, InFlight: []string{}, Executions: []OpenExecution{}, Head: f.Head}
+	v := FreezeView{Frozen: f.Frozen, Epoch: f.Epoch, InFlight: []string{}, Executions: []OpenExecution{}, Settled: []OpenExecution{}, Head: f.Head}
 	if f.Frozen {
-		v.Since = wire.Null(&f.Since)
+		v.Since, v.Reason = wire.Null(&f.Since), f.Reason
 	}
-	for _, x := range f.Open {
-		if x.State == run.ExecutionDispatched {
-			v.InFlight = append(v.InFlight, x.ExecutionID)
+	if f.Since != 0 {
+		last := LastFreeze{Epoch: f.Epoch, Since: f.Since, Reason: f.Reason, Session: f.Session, UnfreezeReason: f.Lifted, UnfreezeSession: f.LiftedBy}
+		if !f.Frozen {
+			last.Until = wire.Null(&f.Until)
 		}
-		v.Executions = append(v.Executions, OpenExecution{x.ExecutionID, x.RunID, x.OperationID, x.State, x.DispatchedAt})
+		v.Last = wire.Null(&last)
+	}
+	for _, x := range f.Intents {
+		shown := OpenExecution{x.ExecutionID, x.RunID, x.OperationID, x.State, x.DispatchedAt}
+		switch x.State {
+		case run.ExecutionDispatched:
+			v.InFlight = append(v.InFlight, x.ExecutionID)
+			v.Executions = append(v.Executions, shown)
+		case run.ExecutionUnconfirmed:
+			v.Executions = append(v.Executions, shown)
+		default:
+			v.Settled = append(v.Settled, shown)
+		}
 	}
 	return v
 }

@@ -46,7 +46,7 @@ func Register(api *edge.API, c Config) {
 	edge.Register(api, operation("get-status", http.MethodGet, "/status", "What this installation can do",
 		"Providers, channels, targets and the browser, each with the reason when it is off."), o.status)
 	edge.Register(api, operation("get-limits", http.MethodGet, "/limits", "What is not implemented",
-		"Extension (G-40). Every line that the protocols foresee and this build does not have, by the number of its requirement."), o.limits)
+		"Extension. Every line that the protocols foresee and this build does not have, each with an id that stays."), o.limits)
 	edge.Register(api, operation("list-runs", http.MethodGet, "/runs", "List runs", "Complete views of at most 100 runs, newest first, at most about 8 MB; nextCursor names the next page."), o.list)
 	create := operation("create-run", http.MethodPost, "/runs", "Create and initialize a run",
 		"Creates the run with its one bounded grant. Values that are known but not built are 501 and named.",

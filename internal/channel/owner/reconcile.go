@@ -36,7 +36,7 @@ func (o *owner) reconcile(ctx context.Context, in *struct {
 	Body struct {
 		ExecutionID string `json:"executionId" format:"uuid" doc:"The execution in doubt." example:"01940e2e-7c00-7000-8000-000000000002"`
 		Finding     string `json:"finding" enum:"applied,not_applied,unknown" doc:"What the owner states." example:"not_applied"`
-		Note        string `json:"note,omitempty" maxLength:"500" doc:"In the owner's words; erasable." example:"The shop's own list of orders does not have it."`
+		Note        string `json:"note,omitempty" maxLength:"500" doc:"In the owner's words. It stands beside the chain, so that the format allows it to be erased." example:"The shop's own list of orders does not have it."`
 	}
 }) error {
 	b := in.Body

@@ -175,7 +175,8 @@ type RunView struct {
 	ModelCalls        int64                           `json:"modelCalls"`
 	Turns             int64                           `json:"turns"`
 	Proposal          wire.Nullable[Proposal]         `json:"proposal"`
-	Eligible          []string                        `json:"eligible" doc:"Names of the owner's routes that would be accepted now, as far as the run itself tells."`
+	Frozen            bool                            `json:"frozen" doc:"The workspace is frozen: no run gets a permit or sends anything."`
+	Eligible          []string                        `json:"eligible" doc:"Names of the owner's routes that would be accepted now, as far as the run itself and the freeze of the workspace tell."`
 	Executions        []Execution                     `json:"executions"`
 	LastDecision      wire.Nullable[wire.Decision]    `json:"lastDecision"`
 	ExecutorAnswer    wire.Nullable[ExecutorAnswer]   `json:"executorAnswer" doc:"What the managed executor said instead of a proposal, in the attempt that stopped the run."`
@@ -288,7 +289,7 @@ func newRunView(v *records.View) *RunView {
 		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(), OverspentCents: s.Over().String(),
 		Grants: s.Grants, Workflow: s.Workflow, Position: s.Position(), Verified: append([]string{}, s.Verified...),
 		DocumentEpoch: s.DocumentEpoch, StateRevision: s.StateRevision, Observation: wire.Null(wire.NewObservation(v.Observation)),
-		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(newProposal(s, v.Prepared)), Eligible: v.Eligible, Now: v.Now, LastDecision: wire.Null(wire.NewDecision(v.Decision)),
+		ModelCalls: s.ModelCalls, Turns: s.Turns, Proposal: wire.Null(newProposal(s, v.Prepared)), Frozen: v.Frozen, Eligible: v.Eligible, Now: v.Now, LastDecision: wire.Null(wire.NewDecision(v.Decision)),
 		Clarifications: v.Clarifications, Executions: []Execution{}, Timeline: []Event{}, Head: v.Head,
 	}
 	if b := s.Binding; b != nil {

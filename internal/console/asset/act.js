@@ -101,7 +101,8 @@ export async function act(event) {
     }
     if (answer.ok) {
       form.reset();
-      say(form.dataset.said, false);
+      if (form.dataset.said) say(form.dataset.said, false);
+      else document.getElementById("said").replaceChildren(); // the page itself says it
     } else {
       await complain(answer);
     }
@@ -113,7 +114,10 @@ export async function act(event) {
   }
   await refresh();
   // What was pressed may be gone now; go on reading where the outcome is.
-  if (!document.contains(button) || document.activeElement === document.body) document.getElementById("said").focus();
+  if (!document.contains(button) || document.activeElement === document.body) {
+    const said = document.getElementById("said");
+    (said.hasChildNodes() ? said : document.getElementById("frozen")).focus();
+  }
 }
 
 // entered are the members of the request: what was left empty is left out.

@@ -92,8 +92,11 @@ func (d *Deciding) spent(r ClaimRequest) *authority.Denial {
 	case FateExpired:
 		return &authority.Denial{Reason: authority.PermitExpired, Detail: "The permit has expired; send a new report."}
 	}
-	if fate.Cause == run.CauseState {
+	switch fate.Cause {
+	case run.CauseState:
 		return stale()
+	case run.CauseFreeze:
+		return &authority.Denial{Reason: authority.PermitRevoked, Detail: "The permit was revoked because the workspace was frozen."}
 	}
 	return &authority.Denial{Reason: authority.PermitRevoked, Detail: "The permit was revoked."}
 }

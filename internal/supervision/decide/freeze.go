@@ -26,6 +26,6 @@ func (d *Deciding) Freeze() {
 	if d.s.Status != run.StatusReady || d.s.Unresolved() {
 		return
 	}
-	d.revokePermit(run.CauseStop)
+	d.revokePermit(run.CauseFreeze)
 	d.pause(authority.Frozen, stopcontext.SourceRuntime)
 }

@@ -187,7 +187,11 @@ func (d *Deciding) Abandon(a Attempt, reason, source string) {
 	unused := s.Status == run.StatusReady && s.Turn != nil && s.Turn.AttemptID != nil && *s.Turn.AttemptID == a.ID && (s.Execution == nil || s.Execution.TurnID != s.Turn.ID)
 	told := s.Status == run.StatusReady && s.Permit == nil && s.Observation != nil && s.Observation.ID == a.ObservationID
 	if asked || unused || told {
-		d.revokePermit(run.CauseStop)
+		cause := run.CauseStop
+		if reason == authority.Frozen {
+			cause = run.CauseFreeze
+		}
+		d.revokePermit(cause)
 		d.pause(reason, source)
 	}
 }

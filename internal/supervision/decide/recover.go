@@ -174,7 +174,16 @@ func ineligible(s *run.State, now evidence.Time) string {
 	if s.Stop.Recovery == "none" {
 		return "The run is paused for " + s.Stop.Category + "; only a new run helps."
 	}
-	return "The run is paused for " + s.Stop.Category + "; accepted now: " + strings.Join(Eligible(s, now), ", ") + "."
+	if MetFreeze(s) { // whether a retry is accepted is not for the run to say
+		return "The run is paused: " + s.Stop.Message
+	}
+	return "The run is paused for " + s.Stop.Category + "; accepted now: " + strings.Join(Eligible(s, now, false), ", ") + "."
+}
+
+// MetFreeze reports whether the run is stopped because the workspace was frozen. It is not
+// retried while a freeze stands (L-8).
+func MetFreeze(s *run.State) bool {
+	return s.Status == run.StatusPaused && s.Stop != nil && s.Stop.ReasonCode == authority.Frozen
 }
 
 // Names of what an owner can do to a run; they are the last segment of its route.
@@ -189,9 +198,10 @@ const (
 	RouteReconcile = "reconcile"
 )
 
-// Eligible names what an owner could do to the run at that time, for people who look
-// at it. It promises nothing: a service can have changed unseen.
-func Eligible(s *run.State, now evidence.Time) []string {
+// Eligible names what an owner could do to the run at that time, in a workspace that is
+// frozen or not, for people who look at it. It promises nothing: a service can have changed
+// unseen.
+func Eligible(s *run.State, now evidence.Time, frozen bool) []string {
 	out := []string{}
 	add := func(eligible bool, route string) {
 		if eligible {
@@ -201,7 +211,7 @@ func Eligible(s *run.State, now evidence.Time) []string {
 	room := !full(s)
 	add(room && s.Recoverable(stopcontext.CategoryApproval) == "" && s.Proposal != nil && s.Proposal.Live(now) && now < s.GrantsEnd(), RouteApprove)
 	add(room && s.Recoverable(stopcontext.CategoryClarification, stopcontext.CategoryRefusal) == "" && len(s.Clarifications) < run.MaxClarifications, RouteClarify)
-	add(room && s.Recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration) == "", RouteRetry)
+	add(room && s.Recoverable(stopcontext.CategoryRetry, stopcontext.CategoryConfiguration) == "" && !(frozen && MetFreeze(s)), RouteRetry)
 	add(s.Status == run.StatusReady && s.Permit == nil && !s.Unresolved(), RouteStep)
 	add(room && simulable(s) == nil, RouteSimulate)
 	add(len(InDoubt(s)) > 0, RouteProbe)

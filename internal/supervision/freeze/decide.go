@@ -46,8 +46,8 @@ func (d *Deciding) Done() (*Transition, error) {
 
 // Freeze freezes the workspace. While a freeze stands another one changes nothing and
 // its reason is not recorded: what was asked for is there, and the standing freeze says
-// since when and why.
-func (d *Deciding) Freeze(reason string) *authority.Denial {
+// since when and why. session is the hash that names the owner's session.
+func (d *Deciding) Freeze(reason, session string) *authority.Denial {
 	if denial := reasonable(reason); denial != nil || d.fold.s.Frozen != nil {
 		return denial
 	}
@@ -56,25 +56,40 @@ func (d *Deciding) Freeze(reason string) *authority.Denial {
 		s.Format, s.Kind, s.ID, s.Machine = evidence.Format, Kind, s.Workspace, Machine
 		d.emit(&Opened{s})
 	}
-	d.emit(&Frozen{Epoch: d.fold.s.Epoch + 1, Reason: d.text(reason)})
+	d.emit(&Frozen{Epoch: d.fold.s.Epoch + 1, Reason: d.text(reason), By: "owner", Session: session})
 	return nil
 }
 
 // Unfreeze lifts the standing freeze; in a workspace that is not frozen it changes
 // nothing. An epoch other than 0 says which freeze the owner has seen: when the
 // workspace has seen another one since, that stays.
-func (d *Deciding) Unfreeze(reason string, epoch int64) *authority.Denial {
+func (d *Deciding) Unfreeze(reason string, epoch int64, session string) *authority.Denial {
 	s := d.fold.s
 	if denial := reasonable(reason); denial != nil {
 		return denial
+	}
+	if epoch != 0 && s.Epoch == 0 {
+		return &authority.Denial{Reason: authority.RevisionConflict, Detail: fmt.Sprintf("The workspace was never frozen; there is no freeze %d.", epoch)}
 	}
 	if epoch != 0 && epoch != s.Epoch {
 		return &authority.Denial{Reason: authority.RevisionConflict, Detail: fmt.Sprintf("The newest freeze of the workspace is number %d, not %d; look at why it was frozen.", s.Epoch, epoch)}
 	}
 	if s.Frozen != nil {
-		d.emit(&Unfrozen{Epoch: s.Epoch, Reason: d.text(reason)})
+		d.emit(&Unfrozen{Epoch: s.Epoch, Reason: d.text(reason), By: "owner", Session: session})
 	}
 	return nil
+}
+
+// List records the intents that had no outcome when the freeze of that epoch was stored;
+// the first [MaxOpen] are named. It changes nothing when that freeze has its list, or does
+// not stand any more.
+func (d *Deciding) List(epoch int64, open []Intent) {
+	s := d.fold.s
+	if s.Frozen == nil || s.Epoch != epoch || s.Frozen.Open != nil {
+		return
+	}
+	named := append([]Intent{}, open[:min(len(open), MaxOpen)]...)
+	d.emit(&InFlight{Epoch: epoch, Executions: named, Count: int64(len(open))})
 }
 
 // reasonable denies what does not say why.

@@ -4,6 +4,8 @@
 //
 //	open --workspace.frozen, epoch + 1--> frozen --workspace.unfrozen--> open
 //
+// Once in a freeze workspace.inflight lists what had been dispatched before it.
+//
 // What a freeze forbids is not decided here: the ledger refuses every Change that
 // issues, claims or dispatches while the workspace is frozen. As with runs, deciding
 // emits events and each is folded into the state by the same code that later replays a
@@ -20,3 +22,6 @@ const Kind = "workspace"
 // MaxReason is how many characters a reason may have. The chain itself has no bound: a
 // freeze is never refused for want of room.
 const MaxReason = 500
+
+// MaxOpen is how many intents the list of a freeze names: the state has to fit into 32 KB.
+const MaxOpen = 100

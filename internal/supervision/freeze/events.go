@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
 	"countersign/internal/supervision/run"
 )
 
@@ -32,8 +34,10 @@ func (e Opened) apply(f *fold) {
 // Frozen is workspace.frozen: from its commit on nothing is issued, claimed or
 // dispatched.
 type Frozen struct {
-	Epoch  int64               `json:"epoch"` // counts freezes, from 1
-	Reason evidence.Commitment `json:"reason"`
+	Epoch   int64               `json:"epoch"` // counts freezes, from 1
+	Reason  evidence.Commitment `json:"reason"`
+	By      string              `json:"by"`
+	Session string              `json:"session"` // the hash that names the owner's session
 }
 
 // EventType names the event.
@@ -43,13 +47,44 @@ func (e Frozen) apply(f *fold) {
 	f.must(f.s.Frozen == nil, "frozen-twice", "the workspace is frozen already")
 	f.must(e.Epoch == f.s.Epoch+1, "epoch", "a freeze has the next number")
 	f.reasoned(e.Reason)
-	f.s.Epoch, f.s.Frozen = e.Epoch, &Freeze{Since: f.now, Reason: e.Reason}
+	f.owned(e.By, e.Session)
+	f.s.Epoch, f.s.Turned, f.s.Lifted = e.Epoch, f.id, nil
+	f.s.Frozen = &Freeze{Since: f.now, Reason: e.Reason, Session: e.Session}
+}
+
+// InFlight is workspace.inflight: what was without an outcome when the freeze was stored,
+// and still was when it was listed right after.
+type InFlight struct {
+	Epoch      int64    `json:"epoch"`
+	Executions []Intent `json:"executions"` // the first of Count
+	Count      int64    `json:"count"`
+}
+
+// EventType names the event.
+func (InFlight) EventType() string { return "workspace.inflight" }
+
+func (e InFlight) apply(f *fold) {
+	if !f.must(f.s.Frozen != nil && e.Epoch == f.s.Epoch, "inflight-freeze", "the list is of the freeze that stands") {
+		return
+	}
+	f.must(f.s.Frozen.Open == nil, "inflight-twice", "a freeze has one list")
+	n := int64(len(e.Executions))
+	f.must(n == min(e.Count, MaxOpen), "inflight-count", "the list names the first hundred and counts all")
+	seen := map[string]bool{}
+	for _, x := range e.Executions {
+		known := x.State == run.ExecutionDispatched || x.State == run.ExecutionUnconfirmed
+		f.must(authority.IsID(x.ExecutionID) && authority.IsID(x.RunID) && known && !seen[x.ExecutionID], "inflight-intent", "an intent without an outcome is named once, with its run")
+		seen[x.ExecutionID] = true
+	}
+	f.s.Frozen.Open = &Open{e.Executions, e.Count}
 }
 
 // Unfrozen is workspace.unfrozen: the freeze of that number is lifted.
 type Unfrozen struct {
-	Epoch  int64               `json:"epoch"`
-	Reason evidence.Commitment `json:"reason"`
+	Epoch   int64               `json:"epoch"`
+	Reason  evidence.Commitment `json:"reason"`
+	By      string              `json:"by"`
+	Session string              `json:"session"` // the hash that names the owner's session
 }
 
 // EventType names the event.
@@ -59,11 +94,17 @@ func (e Unfrozen) apply(f *fold) {
 	f.must(f.s.Frozen != nil, "unfrozen-open", "the workspace is not frozen")
 	f.must(e.Epoch == f.s.Epoch, "epoch", "the freeze that is lifted is the one that stands")
 	f.reasoned(e.Reason)
-	f.s.Frozen = nil
+	f.owned(e.By, e.Session)
+	if f.s.Frozen != nil {
+		ended := *f.s.Frozen
+		ended.Open = nil
+		f.s.Lifted = &Lifted{Freeze: ended, Until: f.now, Reason: e.Reason, By: e.Session}
+	}
+	f.s.Turned, f.s.Frozen = f.id, nil
 }
 
 // events are empty events of every type.
-func events() []Event { return []Event{&Opened{}, &Frozen{}, &Unfrozen{}} }
+func events() []Event { return []Event{&Opened{}, &Frozen{}, &InFlight{}, &Unfrozen{}} }
 
 // EventTypes lists the types of events, sorted.
 func EventTypes() (list []string) {
@@ -98,6 +139,11 @@ func (f *fold) take(e Event) {
 // one has at most four bytes.
 func (f *fold) reasoned(c evidence.Commitment) {
 	f.must(c.Length >= 1 && c.Length <= 4*MaxReason, "reason", "a freeze and its end have a reason of 1 to 500 characters")
+}
+
+// owned requires an owner, in a session that is named.
+func (f *fold) owned(by, session string) {
+	f.must(by == "owner" && canon.IsHash(session), "by", "only an owner freezes and unfreezes, in a session that is named")
 }
 
 // must records a broken rule and returns lawful. Folding goes on, so that one unlawful

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ import (
 )
 
 const dawn evidence.Time = 1_700_000_000_000
+
+// session names an owner's session.
+var session = strings.Repeat("5", 64)
 
 var subject = evidence.Subject{Workspace: "default", Issuer: "http://localhost:8420"}
 
@@ -77,11 +81,16 @@ func (c *chain) seal(at evidence.Time, drafts []evidence.Draft) {
 }
 
 func (c *chain) freeze(at time.Duration, reason string) string {
-	return c.decide(at, func(d *freeze.Deciding) *authority.Denial { return d.Freeze(reason) })
+	return c.decide(at, func(d *freeze.Deciding) *authority.Denial { return d.Freeze(reason, session) })
 }
 
 func (c *chain) unfreeze(at time.Duration, reason string, epoch int64) string {
-	return c.decide(at, func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze(reason, epoch) })
+	return c.decide(at, func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze(reason, epoch, session) })
+}
+
+// list lists what is open in the freeze of that number.
+func (c *chain) list(at time.Duration, epoch int64, open ...freeze.Intent) string {
+	return c.decide(at, func(d *freeze.Deciding) *authority.Denial { d.List(epoch, open); return nil })
 }
 
 func (c *chain) types() (list []string) {
@@ -164,6 +173,58 @@ func TestUnfreezeNamesItsFreeze(t *testing.T) {
 	}
 }
 
+// Where nothing was ever frozen there is no freeze to be mistaken for another.
+func TestUnfreezeNothing(t *testing.T) {
+	d := freeze.Begin(&freeze.State{}, subject, dawn, [32]byte{})
+	if denial := d.Unfreeze("why", 3, session); denial == nil || denial.Reason != authority.RevisionConflict || !strings.Contains(denial.Detail, "never frozen") {
+		t.Errorf("%+v", denial)
+	}
+}
+
+// intent is one of many.
+func intent(n int, state string) freeze.Intent {
+	id := fmt.Sprintf("019cb73d-3271-7%03d-8000-000000000000", n)
+	return freeze.Intent{ExecutionID: id, RunID: id, State: state}
+}
+
+// What is in flight is listed once in a freeze, and named up to a hundred; the state of
+// the longest list fits into a row. With the freeze's end the list is history, and what
+// remains says who froze and who lifted.
+func TestInFlight(t *testing.T) {
+	c := begin(t)
+	c.list(0, 0, intent(0, "dispatched"))
+	c.freeze(0, "one")
+	c.list(0, 2, intent(0, "dispatched"))
+	if got := strings.Join(c.types(), " "); got != "workspace.opened workspace.frozen" {
+		t.Fatalf("without that freeze: %s", got)
+	}
+	var many []freeze.Intent
+	for n := range 250 {
+		many = append(many, intent(n, "unconfirmed"))
+	}
+	c.list(time.Second, 1, many...)
+	c.list(2*time.Second, 1, intent(0, "dispatched"))
+	open := c.state.Frozen.Open
+	if got := strings.Join(c.types(), " "); got != "workspace.opened workspace.frozen workspace.inflight" || open.Count != 250 || len(open.Intents) != 100 || open.Intents[99] != many[99] {
+		t.Fatalf("listed: %s, %d of %d", got, len(open.Intents), open.Count)
+	}
+	if n := len(canon.MustMarshal(&c.state)); n > 32<<10 {
+		t.Errorf("the state has %d bytes", n)
+	}
+	c.unfreeze(3*time.Second, "done", 1)
+	l := c.state.Lifted
+	if l == nil || l.Freeze.Since != dawn || l.Until != dawn.Add(3*time.Second) || l.Freeze.Session != session || l.By != session || l.Freeze.Open != nil {
+		t.Errorf("lifted: %+v", l)
+	}
+	if r := replayed(c.events); len(r.Unlawful()) != 0 || string(canon.MustMarshal(r.State())) != string(canon.MustMarshal(&c.state)) {
+		t.Errorf("replayed: %v", r.Unlawful())
+	}
+	c.freeze(4*time.Second, "two")
+	if c.state.Lifted != nil || c.state.Frozen.Open != nil {
+		t.Errorf("in the next freeze: %+v", c.state)
+	}
+}
+
 func TestReason(t *testing.T) {
 	for reason, want := range map[string]string{
 		"": authority.InvalidRequest, " \n\t": authority.InvalidRequest, "\u200b\u00a0": authority.InvalidRequest, "\xff": authority.InvalidRequest,
@@ -196,10 +257,23 @@ func TestUnlawful(t *testing.T) {
 	elsewhere := opened
 	elsewhere.Subject.Workspace = "other"
 	reason := evidence.Commitment{Text: strings.Repeat("a", 64), Length: 3}
-	frozen := func(epoch int64, r evidence.Commitment) freeze.Frozen { return freeze.Frozen{Epoch: epoch, Reason: r} }
-	lifted := func(epoch int64, r evidence.Commitment) freeze.Unfrozen {
-		return freeze.Unfrozen{Epoch: epoch, Reason: r}
+	frozen := func(epoch int64, r evidence.Commitment) freeze.Frozen {
+		return freeze.Frozen{Epoch: epoch, Reason: r, By: "owner", Session: session}
 	}
+	lifted := func(epoch int64, r evidence.Commitment) freeze.Unfrozen {
+		return freeze.Unfrozen{Epoch: epoch, Reason: r, By: "owner", Session: session}
+	}
+	agents, nameless, uncounted := frozen(1, reason), frozen(1, reason), lifted(1, reason)
+	agents.By, nameless.Session, uncounted.Session = "agent", "", "the owner"
+	open := func(n int, count int64) freeze.InFlight {
+		e := freeze.InFlight{Epoch: 1, Executions: []freeze.Intent{}, Count: count}
+		for i := range n {
+			e.Executions = append(e.Executions, intent(i, "dispatched"))
+		}
+		return e
+	}
+	twice, elses, known, later := open(2, 2), open(1, 1), open(1, 1), open(0, 0)
+	twice.Executions[1], elses.Executions[0].RunID, known.Executions[0].State, later.Epoch = twice.Executions[0], "somebody", "verified", 2
 	draft := func(e freeze.Event) evidence.Draft { return evidence.Draft{Type: e.EventType(), Data: e} }
 	var broken []string
 	for _, x := range []struct {
@@ -209,6 +283,19 @@ func TestUnlawful(t *testing.T) {
 	}{
 		{"", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(1, reason)), draft(frozen(2, reason))}, nil},
 		{"", []evidence.Draft{draft(opened), draft(frozen(1, evidence.Commitment{Text: reason.Text, Length: 2000})), draft(lifted(1, evidence.Commitment{Text: reason.Text, Length: 1}))}, nil},
+		{"", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(open(100, 7000)), draft(lifted(1, reason))}, nil},
+		{"by", []evidence.Draft{draft(opened), draft(agents)}, nil},
+		{"by", []evidence.Draft{draft(opened), draft(nameless)}, nil},
+		{"by", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(uncounted)}, nil},
+		{"inflight-freeze", []evidence.Draft{draft(opened), draft(open(0, 0))}, nil},
+		{"inflight-freeze", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(later)}, nil},
+		{"inflight-freeze", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(1, reason)), draft(open(0, 0))}, nil},
+		{"inflight-twice", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(open(1, 1)), draft(open(1, 1))}, nil},
+		{"inflight-count", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(open(1, 2))}, nil},
+		{"inflight-count", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(open(101, 101))}, nil},
+		{"inflight-intent", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(twice)}, nil},
+		{"inflight-intent", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(elses)}, nil},
+		{"inflight-intent", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(known)}, nil},
 		{"frozen-twice", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(frozen(2, reason))}, nil},
 		{"epoch", []evidence.Draft{draft(opened), draft(frozen(2, reason))}, nil},
 		{"epoch", []evidence.Draft{draft(opened), draft(frozen(1, reason)), draft(lifted(2, reason))}, nil},
@@ -220,7 +307,7 @@ func TestUnlawful(t *testing.T) {
 		{"time-order", []evidence.Draft{draft(opened), draft(frozen(1, reason))}, []time.Duration{time.Second, 0}},
 		{"event-type", []evidence.Draft{draft(opened), {Type: "workspace.thawed", Data: frozen(1, reason)}}, nil},
 		{"event-data", []evidence.Draft{draft(opened), {Type: "workspace.frozen", Data: map[string]any{"epoch": 1}}}, nil},
-		{"event-data", []evidence.Draft{draft(opened), {Type: "workspace.frozen", Data: map[string]any{"epoch": 1, "reason": reason, "by": "me"}}}, nil},
+		{"event-data", []evidence.Draft{draft(opened), {Type: "workspace.frozen", Data: map[string]any{"epoch": 1, "reason": reason, "by": "owner", "session": session, "why": "me"}}}, nil},
 	} {
 		c := begin(t)
 		for i, d := range x.drafts {
@@ -240,7 +327,7 @@ func TestUnlawful(t *testing.T) {
 		}
 		broken = append(broken, x.rule)
 	}
-	for _, rule := range []string{"frozen-twice", "epoch", "unfrozen-open", "reason", "first-event", "subject", "time-order", "event-type", "event-data"} {
+	for _, rule := range []string{"frozen-twice", "epoch", "unfrozen-open", "reason", "by", "inflight-freeze", "inflight-twice", "inflight-count", "inflight-intent", "first-event", "subject", "time-order", "event-type", "event-data"} {
 		if !slices.Contains(broken, rule) {
 			t.Errorf("no chain breaks %s", rule)
 		}
@@ -290,7 +377,7 @@ func TestForeign(t *testing.T) {
 func TestBrokenDecision(t *testing.T) {
 	s := freeze.State{Machine: freeze.Machine, ID: "default"} // as no chain leaves it: begun, and without an event
 	d := freeze.Begin(&s, subject, dawn, [32]byte{})
-	if denial := d.Freeze("why"); denial != nil {
+	if denial := d.Freeze("why", session); denial != nil {
 		t.Fatal(denial)
 	}
 	if out, err := d.Done(); err == nil {
@@ -299,7 +386,7 @@ func TestBrokenDecision(t *testing.T) {
 }
 
 func TestEventTypes(t *testing.T) {
-	if got := strings.Join(freeze.EventTypes(), " "); got != "workspace.frozen workspace.opened workspace.unfrozen" {
+	if got := strings.Join(freeze.EventTypes(), " "); got != "workspace.frozen workspace.inflight workspace.opened workspace.unfrozen" {
 		t.Error(got)
 	}
 }

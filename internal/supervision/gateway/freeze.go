@@ -3,31 +3,15 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
-	"countersign/internal/supervision/freeze"
 )
-
-// workspace reads the subject of the workspace; nil states that it was never frozen.
-func (g *Gateway) workspace(ctx context.Context) (ledger.Subject, *freeze.State, error) {
-	key := ledger.Key{Workspace: g.Workspace, Kind: ledger.KindWorkspace, ID: g.Workspace}
-	subject, _, err := g.Ledger.Load(ctx, key)
-	if isNotFound(err) {
-		return subject, nil, nil
-	}
-	if err != nil {
-		return subject, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	s, err := freeze.DecodeState(subject.State)
-	return subject, s, err
-}
 
 // learnEpoch reads how many freezes the workspace has seen. It is remembered only to be
 // stated by the next Change: the ledger compares it.
 func (g *Gateway) learnEpoch(ctx context.Context) error {
-	_, s, err := g.workspace(ctx)
+	_, s, err := g.Standing(ctx)
 	if err == nil && s != nil {
 		g.epoch.Store(s.Epoch)
 	}
@@ -43,7 +27,7 @@ func isFrozen(err error) bool {
 // freeze stops the run because the workspace is frozen, in a commit that holds only
 // while that freeze stands. When it was lifted meanwhile the run goes on.
 func (g *Gateway) freeze(ctx context.Context, a *attempt) error {
-	subject, s, err := g.workspace(ctx)
+	subject, s, err := g.Standing(ctx)
 	if err != nil || s == nil || s.Frozen == nil {
 		return err
 	}

@@ -56,8 +56,8 @@ func (h *house) freeze() (lift func()) {
 		}
 		must(h.t, h.ledger.Commit(h.t.Context(), ledger.Change{Writes: []ledger.Write{w}}).Err())
 	}
-	set(func(d *freeze.Deciding) *authority.Denial { return d.Freeze("a test") })
-	return func() { set(func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze("a test", 0) }) }
+	set(func(d *freeze.Deciding) *authority.Denial { return d.Freeze("a test", session) })
+	return func() { set(func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze("a test", 0, session) }) }
 }
 
 // L-8: a report that would get a permit, and the use of one that was issued before, are

@@ -206,7 +206,7 @@ func (g *Gateway) decideFrom(ctx context.Context, id string, begin func(context.
 			return err
 		}
 		begin = g.begin
-		refusal := f(a)
+		refusal := g.Dated(ctx, a.State(), f(a))
 		if a.recalled && (refusal != nil || !a.Changed()) {
 			continue
 		}

@@ -24,25 +24,34 @@ func Attributes(s *run.State) []ledger.Attribute {
 }
 
 // Open is an intent without an outcome: dispatched, and neither a receipt nor anything
-// else that closes it is recorded.
+// else that closes it is recorded; or one that had none when the workspace was frozen.
 type Open struct {
 	ExecutionID string
 	RunID       string
 	OperationID string
 	// State is [run.ExecutionDispatched] while an outcome is waited for, and
 	// [run.ExecutionUnconfirmed] when none came: then only a look-up or an owner's
-	// statement can tell.
+	// statement can tell. Of one that has its outcome meanwhile it is that.
 	State        string
 	DispatchedAt evidence.Time
 }
 
 // open returns the intent of a run that has no outcome, or nil.
 func open(s *run.State) *Open {
+	if s.Unresolved() || s.Opening() {
+		return intent(s)
+	}
+	return nil
+}
+
+// intent returns the newest intent of a run, or nil: its execution, or before the first
+// one the opening of its session at the store.
+func intent(s *run.State) *Open {
 	switch x := s.Execution; {
-	case s.Unresolved():
+	case x != nil:
 		return &Open{x.ID, s.ID, x.OperationID, x.State, x.DispatchedAt}
-	case s.Opening():
-		return &Open{s.Hosted.ExecutionID, s.ID, s.Config.Service + ".session.open", run.ExecutionDispatched, s.CreatedAt}
+	case s.Hosted != nil:
+		return &Open{s.Hosted.ExecutionID, s.ID, s.Config.Service + ".session.open", s.Hosted.Phase, s.CreatedAt}
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ type View struct {
 	Prepared    *Prepared
 	// Clarifications are the owner's words, oldest first.
 	Clarifications []string
+	Frozen         bool // the workspace is
 	// Eligible names what an owner could do now, see [decide.Eligible].
 	Eligible   []string
 	Executions []Execution
@@ -102,12 +103,20 @@ func (r *Reader) Settled(ctx context.Context, id string) (*Current, error) {
 
 // View returns the current view of a run.
 func (r *Reader) View(ctx context.Context, id string) (*View, error) {
+	frozen, err := r.IsFrozen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.view(ctx, id, frozen)
+}
+
+func (r *Reader) view(ctx context.Context, id string, frozen bool) (*View, error) {
 	c, err := r.Settled(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	s := c.State
-	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Link().String(), Now: c.Now, Eligible: decide.Eligible(s, c.Now)}
+	v := &View{State: s, Outcome: s.Outcome(), Workspace: r.workspace, Head: c.Subject.Link().String(), Now: c.Now, Frozen: frozen, Eligible: decide.Eligible(s, c.Now, frozen)}
 	if v.Instruction, err = r.Text(ctx, id, s.Instruction); err != nil {
 		return nil, err
 	}
@@ -233,9 +242,13 @@ func (r *Reader) List(ctx context.Context, before string, limit int) ([]*View, e
 	if err != nil {
 		return nil, err
 	}
+	frozen, err := r.IsFrozen(ctx)
+	if err != nil {
+		return nil, err
+	}
 	views := []*View{}
 	for _, f := range found {
-		v, err := r.View(ctx, f.ID)
+		v, err := r.view(ctx, f.ID, frozen)
 		if err != nil {
 			return nil, err
 		}

@@ -135,7 +135,7 @@ func TestEligibility(t *testing.T) {
 					target = run.TargetLocal
 				}
 				w, s := crafted(t, target, stop[0], stop[1], sent)
-				eligible := slices.Contains(decide.Eligible(s, w.now), strings.Replace(route, "play", "step", 1))
+				eligible := slices.Contains(decide.Eligible(s, w.now, false), strings.Replace(route, "play", "step", 1))
 				id := w.id()
 				if s.Execution != nil {
 					id = s.Execution.ID
@@ -176,7 +176,7 @@ func TestUnknownStopVersion(t *testing.T) {
 			if denial := tries[route](d, ""); denial == nil || denial.Reason != authority.StopVersionUnknown || d.Changed() {
 				t.Errorf("%s of a %s stop of version 2: %v", route, category, denial)
 			}
-			if possible := decide.Eligible(s, w.now); slices.Contains(possible, route) {
+			if possible := decide.Eligible(s, w.now, false); slices.Contains(possible, route) {
 				t.Errorf("%s of a %s stop of version 2 is shown as possible", route, category)
 			}
 		}

@@ -175,6 +175,7 @@ const (
 	CauseTerminate = "terminate"
 	CauseGrant     = "grant"
 	CauseStop      = "stop" // an attempt was given up
+	CauseFreeze    = "freeze"
 	CauseSimulated = "simulated"
 )
 

@@ -126,7 +126,7 @@ func TestTenClarifications(t *testing.T) {
 		t.Errorf("the eleventh: %q", reason)
 	}
 	w.emitted(n)
-	if s := w.status("paused"); len(s.Clarifications) != 10 || len(goals) != 11 || !bytes.Equal(canon.MustMarshal(s.Grants), grants) || slices.Contains(decide.Eligible(s, w.now), "clarify") {
+	if s := w.status("paused"); len(s.Clarifications) != 10 || len(goals) != 11 || !bytes.Equal(canon.MustMarshal(s.Grants), grants) || slices.Contains(decide.Eligible(s, w.now, false), "clarify") {
 		t.Errorf("%d clarifications, %d goals, grants %s", len(s.Clarifications), len(goals), canon.MustMarshal(s.Grants))
 	}
 	w.verify()
@@ -237,7 +237,7 @@ func TestRecoveryByCategory(t *testing.T) {
 		}
 		w := waiting(run.TargetLocal)(t).craft(func(s *run.State) { s.Stop.Category = category })
 		for _, name := range []string{"approve", "clarify", "retry"} {
-			if got := slices.Contains(decide.Eligible(w.read(), w.now), name); got != (name == way) {
+			if got := slices.Contains(decide.Eligible(w.read(), w.now, false), name); got != (name == way) {
 				t.Errorf("%s of a stop for %s is shown as eligible: %v", name, category, got)
 			}
 		}
@@ -251,7 +251,7 @@ func TestRecoveryOfUnknownStop(t *testing.T) {
 			w := stopped(t).craft(func(s *run.State) { s.Stop.Version = version })
 			w.allRefused(name, "STOP_VERSION_UNKNOWN")
 			w.status("paused")
-			if ways := decide.Eligible(w.read(), w.now); slices.Contains(ways, "approve") || slices.Contains(ways, "clarify") || slices.Contains(ways, "retry") || !slices.Contains(ways, "revoke") {
+			if ways := decide.Eligible(w.read(), w.now, false); slices.Contains(ways, "approve") || slices.Contains(ways, "clarify") || slices.Contains(ways, "retry") || !slices.Contains(ways, "revoke") {
 				t.Errorf("eligible %v", ways)
 			}
 		}
@@ -270,7 +270,7 @@ func TestRecoveryWithUnresolvedEffect(t *testing.T) {
 		w := unknown(t).craft(func(s *run.State) { s.Stop.Category = category })
 		w.allRefused("unconfirmed, stopped for "+category, "UNRESOLVED_EFFECT")
 		for _, way := range []string{"approve", "clarify", "retry", "step", "simulate"} {
-			if slices.Contains(decide.Eligible(w.read(), w.now), way) {
+			if slices.Contains(decide.Eligible(w.read(), w.now, false), way) {
 				t.Errorf("%s is shown as eligible", way)
 			}
 		}
@@ -302,7 +302,7 @@ func TestRecoveryNeedsAStop(t *testing.T) {
 		w := stage(t)
 		w.status(status)
 		w.allRefused(status, "RECOVERY_NOT_ELIGIBLE")
-		if ways := decide.Eligible(w.read(), w.now); len(ways) != 0 {
+		if ways := decide.Eligible(w.read(), w.now, false); len(ways) != 0 {
 			t.Errorf("%s: eligible %v", status, ways)
 		}
 	}
@@ -428,25 +428,25 @@ func TestEligible(t *testing.T) {
 		"revoked":       {revoked, []string{}},
 	} {
 		w := c.stage(t)
-		if got := decide.Eligible(w.read(), w.now); !slices.Equal(got, c.want) {
+		if got := decide.Eligible(w.read(), w.now, false); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 		// With only the reserve of events left nothing of this is accepted but an end.
 		w.craft(func(s *run.State) { s.Events = 4801 })
 		for _, route := range []string{"approve", "clarify", "retry", "simulate", "reconcile"} {
-			if slices.Contains(decide.Eligible(w.read(), w.now), route) {
+			if slices.Contains(decide.Eligible(w.read(), w.now, false), route) {
 				t.Errorf("%s: %s at 4801 events", name, route)
 			}
 		}
 	}
 	w := waiting(run.TargetLocal)(t)
 	for after, want := range map[time.Duration]bool{10*time.Minute - time.Millisecond: true, 10 * time.Minute: false} {
-		if got := slices.Contains(decide.Eligible(w.read(), w.now.Add(after)), "approve"); got != want {
+		if got := slices.Contains(decide.Eligible(w.read(), w.now.Add(after), false), "approve"); got != want {
 			t.Errorf("approve after %v: %v, want %v", after, got, want)
 		}
 	}
 	w.craft(func(s *run.State) { s.Proposal = nil })
-	if slices.Contains(decide.Eligible(w.read(), w.now), "approve") {
+	if slices.Contains(decide.Eligible(w.read(), w.now, false), "approve") {
 		t.Error("approve without a proposal")
 	}
 }

@@ -280,7 +280,7 @@ func TestSourceOfTheUnknown(t *testing.T) {
 func TestNoApprovalBeyondTheGrant(t *testing.T) {
 	w, s := crafted(t, run.TargetLocal, run.StatusPaused, stopcontext.CategoryApproval, "none")
 	s.Proposal.ExpiresAt = s.GrantsEnd() + 1
-	if !slices.Contains(decide.Eligible(s, w.now), decide.RouteApprove) || slices.Contains(decide.Eligible(s, s.GrantsEnd()), decide.RouteApprove) {
-		t.Errorf("eligible now %v, at the grant's end %v", decide.Eligible(s, w.now), decide.Eligible(s, s.GrantsEnd()))
+	if !slices.Contains(decide.Eligible(s, w.now, false), decide.RouteApprove) || slices.Contains(decide.Eligible(s, s.GrantsEnd(), false), decide.RouteApprove) {
+		t.Errorf("eligible now %v, at the grant's end %v", decide.Eligible(s, w.now, false), decide.Eligible(s, s.GrantsEnd(), false))
 	}
 }

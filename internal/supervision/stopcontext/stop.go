@@ -83,7 +83,7 @@ var stops = map[string]stopKind{
 
 	authority.ProviderUnconfigured: {CategoryConfiguration, "retry", "The run's model provider is not configured."},
 	authority.HostedUnreachable:    {CategoryConfiguration, "retry", "The store could not be reached; nothing was sent."},
-	authority.Frozen:               {CategoryConfiguration, "retry", "The workspace is frozen."},
+	authority.Frozen:               {CategoryConfiguration, "retry", "The run met a freeze of the workspace."},
 
 	authority.ApprovalRequired: {CategoryApproval, "approve", "The prepared proposal waits for the owner's approval."},
 
@@ -123,6 +123,15 @@ func New(reason, source, attemptID string) *Stop {
 // Message is the fixed sentence of a reason, or "" for a reason that is none of
 // the table.
 func Message(reason string) string { return stops[reason].message }
+
+// AfterFreeze says what a run waits for that met a freeze: that depends on whether one
+// stands now.
+func AfterFreeze(frozen bool) string {
+	if frozen {
+		return "The workspace is frozen; the run can be retried once the freeze is lifted."
+	}
+	return "The freeze was lifted: an owner can retry the run."
+}
 
 // Reasons returns the reasons that stop a run, in their order.
 func Reasons() []string { return slices.Sorted(maps.Keys(stops)) }

@@ -15,6 +15,7 @@ import (
 	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/records"
+	"countersign/internal/supervision/run"
 )
 
 // Frozen says how the workspace stands with its freeze, and which intents have no
@@ -22,9 +23,11 @@ import (
 type Frozen struct {
 	records.Freeze
 	Changed bool // the request that this answers did it, and nothing has changed since
-	// Open was read after the rest: in a frozen workspace it holds every intent stored
-	// before the freeze that still had no outcome then, and no other.
-	Open []records.Open
+	// Intents are those without an outcome, and in a frozen workspace also those that had
+	// none when it was frozen and have theirs by now ([freeze.MaxOpen] of them are kept). They
+	// were read after the rest, so that every intent from before the freeze that was still
+	// open then is among them, and no other.
+	Intents []records.Open
 }
 
 // freezeFor is how long a freeze is tried. It has to get in also where everything else is
@@ -33,16 +36,45 @@ const freezeFor = 20 * time.Second
 
 // Freeze freezes the workspace (L-8): from its commit on the ledger stores nothing that
 // issues a permit, claims one or dispatches. A workspace that is frozen stays as it is,
-// with the standing freeze's reason. Whoever hangs up early changes nothing.
-func (w *Workspace) Freeze(ctx context.Context, reason string) (*Frozen, error) {
-	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial { return d.Freeze(reason) })
+// with the standing freeze's reason. Whoever hangs up early changes nothing. session is
+// the hash that names the owner's session, and stands in the evidence.
+//
+// Right after it another event lists the intents that had no outcome. A freeze whose list
+// could not be stored stands all the same, and gets it with the next call.
+func (w *Workspace) Freeze(ctx context.Context, reason, session string) (*Frozen, error) {
+	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial { return d.Freeze(reason, session) }, w.list)
 }
 
 // Unfreeze lifts the standing freeze. With an epoch other than 0 it is denied with
 // REVISION_CONFLICT when that is not the newest freeze. A workspace that is not frozen
 // stays as it is.
-func (w *Workspace) Unfreeze(ctx context.Context, reason string, epoch int64) (*Frozen, error) {
-	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze(reason, epoch) })
+func (w *Workspace) Unfreeze(ctx context.Context, reason string, epoch int64, session string) (*Frozen, error) {
+	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze(reason, epoch, session) }, nil)
+}
+
+// list stores what was open when the workspace was frozen, unless its freeze has that list.
+func (w *Workspace) list(ctx context.Context) error {
+	f, err := w.Runs.Freeze(ctx)
+	if err != nil || !f.Frozen || f.Listed {
+		return err
+	}
+	open, err := w.Runs.Open(ctx)
+	if err != nil {
+		return err
+	}
+	var intents []freeze.Intent
+	for _, state := range []string{run.ExecutionDispatched, run.ExecutionUnconfirmed} {
+		for _, x := range open {
+			if x.State == state {
+				intents = append(intents, freeze.Intent{ExecutionID: x.ExecutionID, RunID: x.RunID, State: state})
+			}
+		}
+	}
+	_, err = w.freeze(ctx, func(d *freeze.Deciding) *authority.Denial {
+		d.List(f.Epoch, intents)
+		return nil
+	})
+	return err
 }
 
 // FreezeState reads how the workspace stands.
@@ -52,20 +84,21 @@ func (w *Workspace) FreezeState(ctx context.Context) (*Frozen, error) {
 	if out.Freeze, err = w.Runs.Freeze(ctx); err != nil {
 		return nil, err
 	}
-	out.Open, err = w.Runs.Open(ctx)
+	out.Intents, err = w.Runs.Intents(ctx)
 	return out, err
 }
 
 // turn decides and stores, and tries again while the ledger stores nothing or does not
-// say whether it did: what is asked for is the same the second time.
-func (w *Workspace) turn(ctx context.Context, choose func(*freeze.Deciding) *authority.Denial) (*Frozen, error) {
+// say whether it did: what is asked for is the same the second time. then, if not nil, is
+// what follows once that is stored, and undoes nothing when it fails.
+func (w *Workspace) turn(ctx context.Context, choose func(*freeze.Deciding) *authority.Denial, then func(context.Context) error) (*Frozen, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeFor)
 	defer cancel()
-	heads := []string{} // that a try left, or may have left
+	turned := []string{} // events that a try left, or may have left
 	for {
-		head, err := w.freeze(ctx, choose)
-		if head != "" {
-			heads = append(heads, head)
+		id, err := w.freeze(ctx, choose)
+		if id != "" {
+			turned = append(turned, id)
 		}
 		if err == nil {
 			break
@@ -75,11 +108,16 @@ func (w *Workspace) turn(ctx context.Context, choose func(*freeze.Deciding) *aut
 			return nil, err
 		}
 	}
+	if then != nil {
+		if err := then(ctx); err != nil {
+			w.Log.Warn("the workspace is frozen, and the list of what is in flight was not stored; freezing again stores it", "error", err)
+		}
+	}
 	out, err := w.FreezeState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out.Changed = slices.Contains(heads, out.Head)
+	out.Changed = slices.Contains(turned, out.Turned)
 	return out, nil
 }
 
@@ -95,11 +133,11 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// freeze is one try. head is that of the chain with what was to be stored, "" when
-// nothing was to be changed.
-func (w *Workspace) freeze(ctx context.Context, choose func(*freeze.Deciding) *authority.Denial) (head string, err error) {
+// freeze is one try. id is that of the newest event that was to be stored, "" when nothing
+// was to be changed.
+func (w *Workspace) freeze(ctx context.Context, choose func(*freeze.Deciding) *authority.Denial) (id string, err error) {
 	err = w.decide(ctx, func() (*ledger.Change, error) {
-		head = ""
+		id = ""
 		key := ledger.Key{Workspace: w.Workspace, Kind: freeze.Kind, ID: w.Workspace}
 		subject, at, err := w.Ledger.Load(ctx, key)
 		s := &freeze.State{}
@@ -132,13 +170,12 @@ func (w *Workspace) freeze(ctx context.Context, choose func(*freeze.Deciding) *a
 		if err != nil {
 			return nil, err
 		}
-		newest := events[len(events)-1]
-		head = evidence.Link{Sequence: newest.Sequence, Hash: newest.Hash}.String()
+		id = events[len(events)-1].ID
 		return &ledger.Change{Workspace: w.Workspace, Writes: []ledger.Write{{
 			Key: subject.Key, Revision: subject.Revision, Head: subject.Head, State: raw, Events: events, Texts: t.Texts, Attributes: freezeAttributes(s),
 		}}}, nil
 	})
-	return head, err
+	return id, err
 }
 
 // freezeAttributes are what the engines look at.

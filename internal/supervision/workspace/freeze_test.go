@@ -15,12 +15,15 @@ import (
 	"countersign/internal/supervision/workspace"
 )
 
+// session names an owner's session.
+var session = strings.Repeat("5", 64)
+
 // frozen requires that the workspace stands so.
 func (h *house) frozen(epoch int64, reason string) *workspace.Frozen {
 	h.t.Helper()
 	f, err := h.FreezeState(h.t.Context())
 	must(h.t, err)
-	if f.Epoch != epoch || f.Frozen != (reason != "") || f.Reason != reason {
+	if f.Epoch != epoch || f.Frozen != (reason != "") || f.Frozen && f.Reason != reason {
 		h.t.Errorf("the workspace stands as %+v, want epoch %d and reason %q", f.Freeze, epoch, reason)
 	}
 	return f
@@ -36,33 +39,33 @@ func TestFreeze(t *testing.T) {
 		if err := h.ExportFreezes(ctx, new(bytes.Buffer)); reason(err) != authority.NotFound {
 			t.Errorf("an export of nothing: %v", err)
 		}
-		if _, err := h.Freeze(ctx, " "); reason(err) != authority.InvalidRequest {
+		if _, err := h.Freeze(ctx, " ", session); reason(err) != authority.InvalidRequest {
 			t.Errorf("no reason: %v", err)
 		}
-		if f, err := h.Unfreeze(ctx, "to be sure", 0); err != nil || f.Changed || f.Frozen {
+		if f, err := h.Unfreeze(ctx, "to be sure", 0, session); err != nil || f.Changed || f.Frozen {
 			t.Errorf("unfreezing what is not frozen: %+v, %v", f, err)
 		}
 		h.frozen(0, "")
-		f, err := h.Freeze(ctx, "an agent went astray")
+		f, err := h.Freeze(ctx, "an agent went astray", session)
 		must(t, err)
-		if !f.Changed || f.Epoch != 1 || f.Reason != "an agent went astray" || f.Since == 0 || len(f.Open) != 0 {
+		if !f.Changed || f.Epoch != 1 || f.Reason != "an agent went astray" || f.Since == 0 || len(f.Intents) != 0 {
 			t.Errorf("answered %+v", f)
 		}
-		again, err := h.Freeze(ctx, "me too")
+		again, err := h.Freeze(ctx, "me too", session)
 		must(t, err)
 		if again.Changed || again.Freeze != f.Freeze {
 			t.Errorf("the second answers %+v, want %+v", again.Freeze, f.Freeze)
 		}
-		if _, err := h.Unfreeze(ctx, "the wrong one", 7); reason(err) != authority.RevisionConflict {
+		if _, err := h.Unfreeze(ctx, "the wrong one", 7, session); reason(err) != authority.RevisionConflict {
 			t.Errorf("lifting another freeze: %v", err)
 		}
 		h.frozen(1, "an agent went astray")
-		lifted, err := h.Unfreeze(ctx, "found and ended", 1)
+		lifted, err := h.Unfreeze(ctx, "found and ended", 1, session)
 		must(t, err)
 		if !lifted.Changed || lifted.Frozen || lifted.Epoch != 1 {
 			t.Errorf("lifted: %+v", lifted)
 		}
-		_, err = h.Freeze(ctx, "once more")
+		_, err = h.Freeze(ctx, "once more", session)
 		must(t, err)
 		h.frozen(2, "once more")
 
@@ -70,7 +73,7 @@ func TestFreeze(t *testing.T) {
 		must(t, h.ExportFreezes(ctx, &b))
 		report, err := audit.Verify(bytes.NewReader(b.Bytes()), audit.Options{Keys: h.keys})
 		must(t, err)
-		if !report.Verified || report.Lawfulness.Status != "frozen" || report.Count != 4 {
+		if !report.Verified || report.Lawfulness.Status != "frozen" || report.Count != 6 {
 			t.Errorf("the export: %+v", report)
 		}
 		if !strings.Contains(b.String(), "found and ended") || strings.Contains(b.String(), "me too") {
@@ -102,11 +105,11 @@ func TestFreezeRace(t *testing.T) {
 			return n.Load()
 		}
 		for round := int64(1); round <= 3; round++ {
-			if n := all(func(ctx context.Context) (*workspace.Frozen, error) { return h.Freeze(ctx, "stop") }); n != 1 {
+			if n := all(func(ctx context.Context) (*workspace.Frozen, error) { return h.Freeze(ctx, "stop", session) }); n != 1 {
 				t.Errorf("%d freezes of 8 were stored", n)
 			}
 			h.frozen(round, "stop")
-			if n := all(func(ctx context.Context) (*workspace.Frozen, error) { return h.Unfreeze(ctx, "go", 0) }); n != 1 {
+			if n := all(func(ctx context.Context) (*workspace.Frozen, error) { return h.Unfreeze(ctx, "go", 0, session) }); n != 1 {
 				t.Errorf("%d of 8 ends were stored", n)
 			}
 			h.frozen(round, "")
@@ -147,7 +150,7 @@ func TestFreezeGetsIn(t *testing.T) {
 			h := newHouse(t, open, plan{ledger: func(engine workspace.Ledger) workspace.Ledger { l.Ledger = engine; return l }})
 			gone, hangUp := context.WithCancel(t.Context())
 			hangUp()
-			f, err := h.Freeze(gone, "stop")
+			f, err := h.Freeze(gone, "stop", session)
 			if err != nil || !f.Changed || f.Epoch != 1 {
 				t.Errorf("%s: %+v, %v", name, f, err)
 			}
@@ -162,7 +165,7 @@ func TestFreezeAtTheEnd(t *testing.T) {
 		l := &failing{answer: ledger.Result{Outcome: ledger.NotStored, Cause: ledger.ErrClosed}}
 		l.left.Store(1 << 40)
 		h := newHouse(t, open, plan{ledger: func(engine workspace.Ledger) workspace.Ledger { l.Ledger = engine; return l }})
-		if f, err := h.Freeze(t.Context(), "stop"); !errors.Is(err, ledger.ErrClosed) || l.left.Load() != 1<<40-1 {
+		if f, err := h.Freeze(t.Context(), "stop", session); !errors.Is(err, ledger.ErrClosed) || l.left.Load() != 1<<40-1 {
 			t.Errorf("%+v, %v after %d commits, want one", f, err, 1<<40-l.left.Load())
 		}
 	})
@@ -172,7 +175,7 @@ func TestFreezeAtTheEnd(t *testing.T) {
 func TestReasonErased(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*ledger.Clock) openLedger) {
 		h := newHouse(t, open, plan{})
-		_, err := h.Freeze(t.Context(), "it was Alice")
+		_, err := h.Freeze(t.Context(), "it was Alice", session)
 		must(t, err)
 		key := ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindWorkspace, ID: ledger.DefaultWorkspace}
 		texts, err := h.ledger.Texts(t.Context(), key)

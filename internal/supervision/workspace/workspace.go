@@ -44,6 +44,7 @@ type Runs interface {
 	ExportChain(ctx context.Context, key ledger.Key, w io.Writer) error
 	Freeze(context.Context) (records.Freeze, error)
 	Open(context.Context) ([]records.Open, error)
+	Intents(context.Context) ([]records.Open, error)
 }
 
 // Config is everything a workspace needs.
