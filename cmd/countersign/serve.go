@@ -25,6 +25,7 @@ type serveCommand struct {
 	TLSCert      string   `placeholder:"FILE" help:"Certificate chain (PEM) to serve https itself."`
 	TLSKey       string   `placeholder:"FILE" help:"Its private key (PEM)."`
 	TrustedProxy []string `placeholder:"CIDR" help:"Network of the proxies in front, such as 10.0.0.0/8; may be given several times. Only from there X-Forwarded-For says who the client is. Default: none."`
+	Freeze       *string  `placeholder:"TEXT" help:"Freeze the workspace for this reason before the first request is answered; a freeze that stands stays."`
 	MetricsAddr  string   `placeholder:"HOST:PORT" help:"Serve Prometheus metrics at /metrics there, without a credential. Default: off."`
 }
 
@@ -34,7 +35,11 @@ and the status is 0, within 10 seconds. With SQLite it holds the folder's lock.
 
 It prints what it serves and then the line "countersign: ready at ORIGIN" to stderr.
 
-Example: countersign serve --dir D --store-origin http://127.0.0.1:8421 --store-key S/keys/receipt.pub`
+--freeze is for a start after an incident: between the start and the freeze no agent gets anything. It freezes the
+whole workspace, for every replica. Leave the flag out when you start again after the freeze was lifted.
+
+Example: countersign serve --dir D --store-origin http://127.0.0.1:8421 --store-key S/keys/receipt.pub
+Example: countersign serve --dir D --freeze "The machine was taken down"`
 }
 
 func (c *serveCommand) Run(ctx context.Context, s streams) error {
@@ -61,6 +66,11 @@ func (c *serveCommand) config(log io.Writer) (app.Config, error) {
 			return config, usage("--trusted-proxy: want a network such as 10.0.0.0/8 or 127.0.0.1/32")
 		}
 		config.TrustedProxies = append(config.TrustedProxies, prefix)
+	}
+	if c.Freeze != nil {
+		if config.Freeze = *c.Freeze; config.Freeze == "" {
+			return config, usage("--freeze: want a reason, which says why")
+		}
 	}
 	var err error
 	if config.Database, err = c.Address(); err != nil {
@@ -94,6 +104,9 @@ func (c *serveCommand) announce(a *app.App, w io.Writer) {
 			}
 			fmt.Fprintf(w, "%-9s %-8s %s\n", part.name, x.Name, state)
 		}
+	}
+	if f := a.Frozen(); f.Frozen {
+		fmt.Fprintf(w, "frozen    by freeze %d since %s; lift it: countersign unfreeze --dir %s --epoch %d --reason TEXT\n", f.Epoch, f.Since, quoted(c.Dir), f.Epoch)
 	}
 	if addr := a.MetricsAddr(); addr != "" {
 		fmt.Fprintf(w, "metrics   http://%s/metrics\n", addr)

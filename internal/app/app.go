@@ -25,9 +25,11 @@ import (
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/model/replay"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/service/bank"
 	"countersign/internal/supervision/service/broker"
 	"countersign/internal/supervision/service/merchant"
+	"countersign/internal/supervision/workspace"
 )
 
 // App is an open installation.
@@ -43,6 +45,9 @@ type App struct {
 	gateway  *gateway.Gateway
 	steps    *managed.Steps
 	attacks  *attack.Runner
+	owners   *identity.Owners
+	policies *workspace.Workspace
+	frozen   records.Freeze // as it stood when the installation was opened
 	api      *edge.API
 	status   owner.Status
 	settling atomic.Pointer[time.Time] // since when the settler has been at work; nil: it is not
@@ -99,11 +104,16 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {
 		return nil, err
 	}
+	if a.metrics != nil {
+		a.metrics.showFrozen(a.gateway.Reader)
+	}
 	if a.steps, err = newSteps(c, a.gateway); err != nil {
 		return nil, err
 	}
-	a.api, err = a.newAPI()
-	return a, err
+	if a.api, err = a.newAPI(); err != nil {
+		return nil, err
+	}
+	return a, a.startFrozen(ctx)
 }
 
 // openMeasured opens the ledger, and with it the metrics if they were asked for.
@@ -113,7 +123,7 @@ func (a *App) openMeasured(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		a.ledger, a.failed = swapped(a.config, l), failed
+		a.ledger, a.failed = told{swapped(a.config, l), a.config.Log}, failed
 		return nil
 	}
 	if a.metricsListener, err = listenMetrics(a.config.MetricsAddr); err != nil {
@@ -124,7 +134,7 @@ func (a *App) openMeasured(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.ledger, a.failed = measured{swapped(a.config, l), a.metrics}, failed
+	a.ledger, a.failed = told{measured{swapped(a.config, l), a.metrics}, a.config.Log}, failed
 	return nil
 }
 
@@ -165,18 +175,18 @@ func (a *App) newAPI() (*edge.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	owners, keys := identity.NewOwners(a.ledger, ledger.DefaultWorkspace, a.keys.Secret()), trusted(a.keys.EvidenceList())
-	policies, err := a.newWorkspace(owners)
-	if err != nil {
+	keys := trusted(a.keys.EvidenceList())
+	a.owners = identity.NewOwners(a.ledger, ledger.DefaultWorkspace, a.keys.Secret())
+	if a.policies, err = a.newWorkspace(a.owners); err != nil {
 		return nil, err
 	}
-	if a.attacks, err = a.newAttacks(owners); err != nil {
+	if a.attacks, err = a.newAttacks(a.owners); err != nil {
 		return nil, err
 	}
 	channel.Routes(api, owner.Config{
-		Gateway: a.gateway, Steps: a.steps, Owners: owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: policies, Attacks: a.attacks, Hosting: a.hosting,
+		Gateway: a.gateway, Steps: a.steps, Owners: a.owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: a.policies, Attacks: a.attacks, Hosting: a.hosting,
 	})
-	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: owners, Keys: keys})
+	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: a.owners, Keys: keys})
 	return api, nil
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 	// in X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	MetricsAddr    string        // host:port of GET /metrics, on a listener of its own; "": none
+	Freeze         string        // freezes the workspace for this reason before anything is answered, unless it is frozen; "": it stays as it is
 	AttackedStore  attack.Store  // the hosted store, when attacks may change it; nil: they may not
 	Log            *slog.Logger  // nil: nothing is logged
 	Clock          *ledger.Clock // nil: the system's

@@ -67,3 +67,10 @@ func WithPatience(c Config, patience time.Duration) Config {
 
 // Ledger is the open ledger, whatever stands in its place.
 func (a *App) Ledger() Engine { return a.ledger }
+
+// Told wraps an engine as Open does.
+func Told(e Engine, log *slog.Logger) interface {
+	Commit(context.Context, ledger.Change) ledger.Result
+} {
+	return told{e, log}
+}

@@ -217,6 +217,6 @@ func (c *signedIn) warnFrozen(ctx context.Context, s command.Streams, o *client.
 	case err != nil:
 		fmt.Fprintln(s.Err, "It could not be read whether the workspace is frozen:", err)
 	case stands.IsFrozen():
-		fmt.Fprintf(s.Err, "The workspace is frozen: %s. Lift it: countersign unfreeze%s --epoch %d --reason TEXT\n", stands.Freeze(), c.again(), stands.Epoch)
+		fmt.Fprintf(s.Err, "The workspace is frozen: %s\nLift it: countersign unfreeze%s --epoch %d --reason TEXT\n", stands.Freeze(), c.again(), stands.Epoch)
 	}
 }

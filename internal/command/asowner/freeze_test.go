@@ -155,7 +155,7 @@ func TestFrozenIsTold(t *testing.T) {
 	h := newHouse(t)
 	list := func(s command.Streams) error { return (&listCommand{Limit: 1, signedIn: h.flags}).Run(t.Context(), s) }
 	for answer, want := range map[string]string{
-		standing(true, 3):  "The workspace is frozen: freeze 3 since T: it burns. Lift it: countersign unfreeze --origin ",
+		standing(true, 3):  "The workspace is frozen: freeze 3 since T: it burns\nLift it: countersign unfreeze --origin ",
 		standing(false, 3): "",
 		`{}`:               "It could not be read whether the workspace is frozen: ",
 	} {
