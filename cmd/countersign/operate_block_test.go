@@ -72,7 +72,7 @@ func pastedShell(t *testing.T, otherwise ...string) (paste func(session string) 
 case "$1" in
 serve) exec %[1]s/countersign "$@" --addr localhost:%[2]s ;;
 store) exec %[1]s/countersign "$@" --addr 127.0.0.1:%[3]s ;;
-agent|run) exec %[1]s/countersign "$@" --origin http://localhost:%[2]s ;;
+agent|run|freeze|unfreeze) exec %[1]s/countersign "$@" --origin http://localhost:%[2]s ;;
 esac
 exec %[1]s/countersign "$@"
 `, bin, control, shop)
