@@ -55,3 +55,22 @@ func TestEventsInStep(t *testing.T) {
 		t.Errorf("events.md documents\n\t%v\nthe machine writes\n\t%v", documented, want)
 	}
 }
+
+// Whoever reads the contract has no list of numbered requirements: it does not cite them.
+// What GET /limits lists has ids of that form, which are its data.
+func TestNoRequirementNumbers(t *testing.T) {
+	cited := regexp.MustCompile(`"id": "[GHL]-[0-9]+"|\b[GHL]-[0-9]+`)
+	seen := 0
+	for name, text := range map[string][]byte{"openapi.json": api.OpenAPI, "protocol.md": api.Protocol, "events.md": api.Events, "reasons.md": api.Reasons} {
+		for _, m := range cited.FindAllIndex(text, -1) {
+			if found := string(text[m[0]:m[1]]); strings.HasPrefix(found, `"id"`) {
+				seen++
+			} else {
+				t.Errorf("%s cites %s: %s", name, found, text[max(0, m[0]-60):m[1]])
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("control: not even the ids of the limits were found")
+	}
+}

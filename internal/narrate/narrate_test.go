@@ -103,6 +103,22 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// What follows a stop by a freeze depends on whether one stands now.
+func TestAfterFreeze(t *testing.T) {
+	for _, c := range []struct{ frozen, eligible, want string }{
+		{"true", `["revoke"]`, "the workspace is frozen; it can be retried once the freeze is lifted"},
+		{"false", `["retry","revoke"]`, "the freeze was lifted: an owner can retry it on the run's page"},
+	} {
+		got := show(t, strings.NewReplacer(`"recovery":"clarify"`, `"recovery":"retry"`, `"reasonCode":"ARGUMENT_MISMATCH","message"`, `"reasonCode":"FROZEN","message"`,
+			`"head":`, `"frozen":`+c.frozen+`,"eligible":`+c.eligible+`,"head":`).Replace(twoTurns))
+		_, next, _ := strings.Cut(got, "  next ")
+		next, _, _ = strings.Cut(next, "\n")
+		if !strings.Contains(next, c.want) || !strings.Contains(next, "countersign run revoke") {
+			t.Errorf("frozen %s: %s", c.frozen, next)
+		}
+	}
+}
+
 // A run for which the server takes nothing but its end is not sent to its page for
 // something that is refused there.
 func TestNothingLeft(t *testing.T) {

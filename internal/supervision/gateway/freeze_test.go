@@ -15,49 +15,69 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
+	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
 	"countersign/internal/supervision/propose"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/stopcontext"
 )
 
+// turn stores a decision about the freeze of the workspace.
+func (h *house) turn(f func(*freeze.Deciding) *authority.Denial) {
+	h.t.Helper()
+	key := ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindWorkspace, ID: ledger.DefaultWorkspace}
+	subject, now, err := h.ledger.Load(h.t.Context(), key)
+	s := &freeze.State{}
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		subject = ledger.Subject{Key: key, Head: evidence.Genesis}
+		now, err = h.ledger.Now(h.t.Context())
+	case err == nil:
+		s, err = freeze.DecodeState(subject.State)
+	}
+	must(h.t, err)
+	d := freeze.Begin(s, evidence.Subject{Workspace: ledger.DefaultWorkspace, Issuer: origin}, evidence.TimeOf(now), gateway.Seed())
+	if denial := f(d); denial != nil {
+		h.t.Fatal(denial)
+	}
+	out, err := d.Done()
+	must(h.t, err)
+	events, err := evidence.Seal(h.keys.Evidence(), subject.ID, subject.Link(), d.Now().Time(), out.Drafts)
+	must(h.t, err)
+	w := ledger.Write{
+		Key: key, Revision: subject.Revision, Head: subject.Head, State: canon.MustMarshal(s), Events: events, Texts: out.Texts,
+		Attributes: []ledger.Attribute{{Name: ledger.AttributeFreezes, Value: strconv.FormatInt(s.Epoch, 10)}},
+	}
+	if s.Frozen != nil {
+		w.Attributes = append(w.Attributes, ledger.Attribute{Name: ledger.AttributeFrozen, Value: "1"})
+	}
+	must(h.t, h.ledger.Commit(h.t.Context(), ledger.Change{Writes: []ledger.Write{w}}).Err())
+}
+
 // freeze freezes the workspace, and lift lifts that.
 func (h *house) freeze() (lift func()) {
 	h.t.Helper()
-	set := func(f func(*freeze.Deciding) *authority.Denial) {
-		h.t.Helper()
-		key := ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindWorkspace, ID: ledger.DefaultWorkspace}
-		subject, now, err := h.ledger.Load(h.t.Context(), key)
-		s := &freeze.State{}
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-			subject = ledger.Subject{Key: key, Head: evidence.Genesis}
-			now, err = h.ledger.Now(h.t.Context())
-		case err == nil:
-			s, err = freeze.DecodeState(subject.State)
-		}
-		must(h.t, err)
-		d := freeze.Begin(s, evidence.Subject{Workspace: ledger.DefaultWorkspace, Issuer: origin}, evidence.TimeOf(now), gateway.Seed())
-		if denial := f(d); denial != nil {
-			h.t.Fatal(denial)
-		}
-		out, err := d.Done()
-		must(h.t, err)
-		events, err := evidence.Seal(h.keys.Evidence(), subject.ID, subject.Link(), d.Now().Time(), out.Drafts)
-		must(h.t, err)
-		w := ledger.Write{
-			Key: key, Revision: subject.Revision, Head: subject.Head, State: canon.MustMarshal(s), Events: events, Texts: out.Texts,
-			Attributes: []ledger.Attribute{{Name: ledger.AttributeFreezes, Value: strconv.FormatInt(s.Epoch, 10)}},
-		}
-		if s.Frozen != nil {
-			w.Attributes = append(w.Attributes, ledger.Attribute{Name: ledger.AttributeFrozen, Value: "1"})
-		}
-		must(h.t, h.ledger.Commit(h.t.Context(), ledger.Change{Writes: []ledger.Write{w}}).Err())
+	h.turn(func(d *freeze.Deciding) *authority.Denial { return d.Freeze("a test", session) })
+	return func() {
+		h.turn(func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze("a test", 0, session) })
 	}
-	set(func(d *freeze.Deciding) *authority.Denial { return d.Freeze("a test", session) })
-	return func() { set(func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze("a test", 0, session) }) }
+}
+
+// list records what is in flight in the freeze that stands.
+func (h *house) list() {
+	h.t.Helper()
+	_, s, err := h.Standing(h.t.Context())
+	must(h.t, err)
+	open, err := h.Open(h.t.Context())
+	must(h.t, err)
+	var intents []freeze.Intent
+	for _, x := range open {
+		intents = append(intents, freeze.Intent{ExecutionID: x.ExecutionID, RunID: x.RunID, State: x.State})
+	}
+	h.turn(func(d *freeze.Deciding) *authority.Denial { d.List(s.Epoch, intents); return nil })
 }
 
 // L-8: a report that would get a permit, and the use of one that was issued before, are
@@ -93,18 +113,115 @@ func TestFrozen(t *testing.T) {
 			if s := h.state(id); s.Stop.Category != stopcontext.CategoryConfiguration || s.Permit != nil || s.Stop.Source != stopcontext.SourceRuntime {
 				t.Errorf("permit brought %t: stop %+v, permit %+v", brought, s.Stop, s.Permit)
 			}
-			_, err := h.Propose(t.Context(), id, report(o, entry))
-			h.refuses(authority.RunNotReady, err)
-			h.refuses(authority.Frozen, h.Retry(t.Context(), id))
-			lift()
+			// What the agent does next, and is told.
+			again, told := func() error { _, err := h.Propose(t.Context(), id, report(o, entry)); return err }, authority.RunNotReady
 			if brought {
-				_, err := h.Operate(t.Context(), request(id, p))
-				h.refuses(authority.PermitRevoked, err)
+				again, told = func() error { _, err := h.Operate(t.Context(), request(id, p)); return err }, authority.PermitRevoked
+			}
+			approve := func() error { return h.Approve(t.Context(), id, id, "", session) }
+			h.says(told, "the run can be retried once the freeze is lifted", again())
+			h.says(authority.RecoveryNotEligible, "the run can be retried once the freeze is lifted", approve())
+			h.refuses(authority.Frozen, h.Retry(t.Context(), id))
+			if got := h.eligible(id); slices.Contains(got, decide.RouteRetry) || !slices.Contains(got, decide.RouteRevoke) {
+				t.Errorf("permit brought %t: eligible while frozen: %v", brought, got)
+			}
+			lift()
+			h.says(told, "The freeze was lifted: an owner can retry the run.", again())
+			h.says(authority.RecoveryNotEligible, "The freeze was lifted: an owner can retry the run.", approve())
+			if got := h.eligible(id); !slices.Contains(got, decide.RouteRetry) {
+				t.Errorf("permit brought %t: eligible once it is lifted: %v", brought, got)
+			}
+			if strings.Contains(h.state(id).Stop.Message, "is frozen") {
+				t.Errorf("stored for good: %s", h.state(id).Stop.Message)
 			}
 			must(t, h.Retry(t.Context(), id))
+			if brought {
+				h.says(authority.PermitRevoked, "because the workspace was frozen.", again()) // and nothing of a stop that is over
+			}
 			h.buy(id)
 			h.verify(id)
 		}
+	})
+}
+
+// says requires a refusal with a reason whose detail ends so.
+func (h *house) says(reason, end string, err error) {
+	h.t.Helper()
+	h.refuses(reason, err)
+	d, _ := errors.AsType[*authority.Denial](err)
+	if !strings.HasSuffix(strings.TrimSuffix(d.Detail, "."), strings.TrimSuffix(end, ".")) {
+		h.t.Errorf("%s: %s\nwant at its end: %s", reason, d.Detail, end)
+	}
+	if reason == authority.PermitRevoked && !strings.HasPrefix(d.Detail, "The permit was revoked because the workspace was frozen.") {
+		h.t.Errorf("%s: %s", reason, d.Detail)
+	}
+}
+
+// eligible is what the view of a run offers; the list of runs offers the same.
+func (h *house) eligible(id string) []string {
+	h.t.Helper()
+	v, err := h.View(h.t.Context(), id)
+	must(h.t, err)
+	list, err := h.List(h.t.Context(), "", 100)
+	must(h.t, err)
+	i := slices.IndexFunc(list, func(l *records.View) bool { return l.State.ID == id })
+	if i < 0 || !slices.Equal(list[i].Eligible, v.Eligible) || list[i].Frozen != v.Frozen {
+		h.t.Errorf("the list offers other things than the view: %v", v.Eligible)
+	}
+	return v.Eligible
+}
+
+// What the evidence of a freeze lists as in flight stays readable while it stands, with what
+// has become of it: an execution, and the opening of a session at a store.
+func TestInFlightSettles(t *testing.T) {
+	onEach(t, func(t *testing.T, e engine) {
+		var h *house
+		var lift func()
+		var during []records.Open
+		h = newHouse(t, e, func(c *gateway.Config) {
+			c.Fault = func(point string) {
+				if point != "after-send" || lift != nil {
+					return
+				}
+				lift = h.freeze()
+				h.list()
+				var err error
+				during, err = h.Intents(t.Context())
+				must(t, err)
+			}
+		})
+		is := func(what string, list []records.Open, id, state string) {
+			t.Helper()
+			if len(list) != 1 || list[0].RunID != id || list[0].State != state {
+				t.Errorf("%s: %+v, want %s of run %s", what, list, state, id)
+			}
+		}
+		frozen := func() []records.Open {
+			t.Helper()
+			list, err := h.Intents(t.Context())
+			must(t, err)
+			return list
+		}
+		lift = func() {} // not yet
+		id, p := h.toSubmit()
+		lift = nil
+		_, err := h.Operate(t.Context(), request(id, p))
+		must(t, err)
+		is("in flight", during, id, run.ExecutionDispatched)
+		is("verified meanwhile", frozen(), id, run.ExecutionVerified)
+		if open, err := h.Open(t.Context()); err != nil || len(open) != 0 {
+			t.Errorf("open: %v, %v", open, err)
+		}
+		lift()
+		if list := frozen(); len(list) != 0 {
+			t.Errorf("once the freeze is lifted: %v", list)
+		}
+		lift = nil
+		id, err = h.Create(t.Context(), createRequest(run.TargetHosted))
+		must(t, err)
+		is("opening", during, id, run.SessionDispatched)
+		is("opened meanwhile", frozen(), id, run.SessionOpened)
+		lift()
 	})
 }
 

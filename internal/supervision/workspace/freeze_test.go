@@ -65,6 +65,9 @@ func TestFreeze(t *testing.T) {
 		if !lifted.Changed || lifted.Frozen || lifted.Epoch != 1 {
 			t.Errorf("lifted: %+v", lifted)
 		}
+		if lifted.Since != f.Since || lifted.Until < f.Since || lifted.Reason != "an agent went astray" || lifted.Lifted != "found and ended" || lifted.Session != session || lifted.LiftedBy != session {
+			t.Errorf("the last freeze: %+v", lifted)
+		}
 		_, err = h.Freeze(ctx, "once more", session)
 		must(t, err)
 		h.frozen(2, "once more")
@@ -155,6 +158,41 @@ func TestFreezeGetsIn(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, f, err)
 			}
 			h.frozen(1, "stop")
+		}
+	})
+}
+
+// unlisted is a ledger that does not store the first lists of what is in flight.
+type unlisted struct {
+	workspace.Ledger
+	left atomic.Int64
+}
+
+func (l *unlisted) Commit(ctx context.Context, c ledger.Change) ledger.Result {
+	if c.Writes[0].Events[0].Type == "workspace.inflight" && l.left.Add(-1) >= 0 {
+		return ledger.Result{Outcome: ledger.NotStored, Cause: ledger.ErrQueueFull}
+	}
+	return l.Ledger.Commit(ctx, c)
+}
+
+// A freeze does not depend on the list of what is in flight: without one it stands, says so
+// and is answered, and who freezes again adds the list and changes nothing else.
+func TestFreezeUnlisted(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*ledger.Clock) openLedger) {
+		l := &unlisted{}
+		l.left.Store(1)
+		h := newHouse(t, open, plan{ledger: func(engine workspace.Ledger) workspace.Ledger { l.Ledger = engine; return l }})
+		for _, listed := range []bool{false, true, true} {
+			f, err := h.Freeze(t.Context(), "stop", session)
+			must(t, err)
+			if !f.Frozen || f.Listed != listed || f.Changed == listed || f.Epoch != 1 {
+				t.Errorf("%+v, want listed %t", f, listed)
+			}
+		}
+		var b bytes.Buffer
+		must(t, h.ExportFreezes(t.Context(), &b))
+		if n := strings.Count(b.String(), `"workspace.inflight"`); n != 1 {
+			t.Errorf("%d lists in the evidence", n)
 		}
 	})
 }
