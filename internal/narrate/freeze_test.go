@@ -59,3 +59,14 @@ looked up on the page of its run: http://o/runs/ID
 		}
 	}
 }
+
+// Of what may follow a stop, only another try is a command; what needs an owner's decision
+// is for the page alone.
+func TestRetryIsACommand(t *testing.T) {
+	for _, recovery := range []string{"approve", "clarify", "retry", "reconcile", "none"} {
+		got := show(t, strings.Replace(twoTurns, `"recovery":"clarify"`, `"recovery":"`+recovery+`"`, 1))
+		if strings.Contains(got, "or by `countersign run retry "+id+"`") != (recovery == "retry") {
+			t.Errorf("%s: %s", recovery, got)
+		}
+	}
+}

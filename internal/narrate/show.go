@@ -92,6 +92,7 @@ func provider(name string) string {
 func (v *View) next(origin string) string {
 	id := plain(v.RunID)
 	page := "on the run's page, " + origin + "/runs/" + id
+	again := ", or by `countersign run retry " + id + "`"
 	var step string
 	switch v.Stop.Recovery {
 	case "approve":
@@ -99,7 +100,7 @@ func (v *View) next(origin string) string {
 	case "clarify":
 		step = "say what is meant " + page
 	case "retry":
-		step = "mend the cause, then retry " + page
+		step = "mend the cause, then retry " + page + again
 	case "reconcile":
 		step = "do not repeat it; ask the store what became of it, or failing that state what you know, " + page
 	case "none":
@@ -112,7 +113,7 @@ func (v *View) next(origin string) string {
 		if v.Frozen {
 			return "the workspace is frozen; it can be retried once the freeze is lifted, " + page + "; or " + end
 		}
-		step = "the freeze was lifted: an owner can retry it " + page
+		step = "the freeze was lifted: an owner can retry it " + page + again
 	}
 	if len(v.Eligible) > 0 && !slices.ContainsFunc(v.Eligible, goesOn) {
 		return "nothing that it waits for can come any more; " + end
