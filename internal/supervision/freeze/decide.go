@@ -35,6 +35,25 @@ func Begin(s *State, subject evidence.Subject, now evidence.Time, seed [32]byte)
 // Now returns the time of the decision.
 func (d *Deciding) Now() evidence.Time { return d.fold.now }
 
+// Epoch returns how many freezes the workspace has seen so far.
+func (d *Deciding) Epoch() int64 { return d.fold.s.Epoch }
+
+// Lifted returns the reason of the newest freeze when that one was lifted.
+func (d *Deciding) Lifted() (evidence.Commitment, bool) {
+	if d.fold.s.Lifted == nil {
+		return evidence.Commitment{}, false
+	}
+	return d.fold.s.Lifted.Freeze.Reason, true
+}
+
+// Given returns the reason that this decision gives, when it changes anything for one.
+func (d *Deciding) Given() (evidence.Commitment, bool) {
+	if len(d.out.Texts) == 0 {
+		return evidence.Commitment{}, false
+	}
+	return d.out.Texts[0].Commit(), true
+}
+
 // Done returns what was decided. An error means that the decision broke a rule of the
 // machine; nothing may be stored then.
 func (d *Deciding) Done() (*Transition, error) {

@@ -41,15 +41,38 @@ const freezeFor = 20 * time.Second
 //
 // Right after it another event lists the intents that had no outcome. A freeze whose list
 // could not be stored stands all the same, and gets it with the next call.
+//
+// A try whose answer got lost is not repeated when it is known that it was stored and
+// lifted since. Where that cannot be known it freezes again: too much is frozen, not too little.
 func (w *Workspace) Freeze(ctx context.Context, reason, session string) (*Frozen, error) {
-	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial { return d.Freeze(reason, session) }, w.list)
+	var own []evidence.Commitment // reasons of earlier tries, each with a salt of its own
+	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial {
+		if lifted, ok := d.Lifted(); ok && slices.Contains(own, lifted) && !w.forgets {
+			return nil
+		}
+		denial := d.Freeze(reason, session)
+		if given, ok := d.Given(); ok {
+			own = append(own, given)
+		}
+		return denial
+	}, w.list)
 }
 
-// Unfreeze lifts the standing freeze. With an epoch other than 0 it is denied with
-// REVISION_CONFLICT when that is not the newest freeze. A workspace that is not frozen
-// stays as it is.
+// Unfreeze lifts the standing freeze, and no other however often it has to be tried: one
+// that came after the first look stays, and is in the answer. With an epoch other than 0 it
+// is denied with REVISION_CONFLICT when that is not the newest freeze. A workspace that is
+// not frozen stays as it is.
 func (w *Workspace) Unfreeze(ctx context.Context, reason string, epoch int64, session string) (*Frozen, error) {
-	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial { return d.Unfreeze(reason, epoch, session) }, nil)
+	var seen int64 // the freeze that stood at the first look
+	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial {
+		switch {
+		case seen == 0:
+			seen = d.Epoch()
+		case epoch == 0 && d.Epoch() != seen && !w.forgets:
+			return nil
+		}
+		return d.Unfreeze(reason, epoch, session)
+	}, nil)
 }
 
 // list stores what was open when the workspace was frozen, unless its freeze has that list.
@@ -89,7 +112,8 @@ func (w *Workspace) FreezeState(ctx context.Context) (*Frozen, error) {
 }
 
 // turn decides and stores, and tries again while the ledger stores nothing or does not
-// say whether it did: what is asked for is the same the second time. then, if not nil, is
+// say whether it did. choose is asked at each try and whenever another change came first, and
+// has to see to it that all of them together have one effect. then, if not nil, is
 // what follows once that is stored, and undoes nothing when it fails.
 func (w *Workspace) turn(ctx context.Context, choose func(*freeze.Deciding) *authority.Denial, then func(context.Context) error) (*Frozen, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeFor)

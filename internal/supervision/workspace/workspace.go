@@ -68,10 +68,13 @@ type Config struct {
 }
 
 // Workspace is safe for concurrent use.
-type Workspace struct{ Config }
+type Workspace struct {
+	Config
+	forgets bool // in tests: each try of a freeze or its end is as if it were the first
+}
 
 // New returns a workspace.
-func New(c Config) *Workspace { return &Workspace{c} }
+func New(c Config) *Workspace { return &Workspace{Config: c} }
 
 // Key names the subject of a policy.
 func (w *Workspace) Key(id string) ledger.Key {
