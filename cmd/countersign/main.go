@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -64,7 +62,7 @@ func main() { os.Exit(execute(os.Args[1:], streams{Out: os.Stdout, Err: os.Stder
 
 // execute runs one command line and returns the exit status.
 func execute(args []string, s streams) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, s, stop := untilEnded(s)
 	defer stop()
 	parser, err := newParser(ctx, s)
 	if err != nil {

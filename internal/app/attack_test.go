@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign/internal/app"
+	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
 )
 
@@ -15,6 +16,14 @@ import (
 func (d *desk) attacked(id, service string) heard {
 	d.t.Helper()
 	return d.ask("POST", "/attacks/run", map[string]any{"attackId": id, "service": service})
+}
+
+// tells holds what a refusal says to do next.
+func (h heard) tells(t *testing.T, next string) {
+	t.Helper()
+	if !strings.Contains(string(h.body), next) {
+		t.Errorf("want %q in %s", next, h.body)
+	}
 }
 
 // chainOf is the chain of a run, by type, once its export verifies.
@@ -68,7 +77,7 @@ func TestAttackRoute(t *testing.T) {
 		} {
 			r := d.attacked(c.id, c.service).is(t, c.id, 200, "")
 			if r.at("got", "status") != c.status || r.at("got", "reasonCode") != c.code || r.at("decidedBy") != c.by || r.at("failedCheck", "check") != c.check ||
-				r.at("blocked") != true || r.at("twinPassed") != true || r.at("permits") != 0.0 || r.at("effects") != 0.0 || r.at("label") != label || r.at("problem") != "" {
+				r.at("blocked") != true || r.at("twinPassed") != true || r.at("permits") != 0.0 || r.at("effects") != 0.0 || r.at("label") != label || r.at("problem") != nil || r.at("outcome") != "blocked" || r.at("target") != "local" {
 				t.Errorf("%s: %s", c.id, r.body)
 			}
 			runs, _ := r.at("runIds").([]any)
@@ -99,18 +108,18 @@ func TestAttackRoute(t *testing.T) {
 		if list := d.ask("GET", "/runs", nil).is(t, "list", 200, "").at("runs").([]any); len(list) != 0 {
 			t.Errorf("%d runs of attacks are listed", len(list))
 		}
-		d.attacked("Z99", "bank").is(t, "an unknown attack", 404, "NOT_FOUND")
+		d.attacked("Z99", "bank").is(t, "an unknown attack", 404, "NOT_FOUND").tells(t, "GET /api/v1/owner/attacks lists them")
 		d.attacked("B01", "post").is(t, "an unknown service", 400, "INVALID_REQUEST")
-		d.attacked("A06", "merchant").is(t, "another service than the attack's", 400, "INVALID_REQUEST")
-		d.attacked("H01", "merchant (hosted)").is(t, "a store that is not there", 501, "NOT_IMPLEMENTED")
+		d.attacked("A06", "merchant").is(t, "another service than the attack's", 400, "INVALID_REQUEST").tells(t, "A06 applies to bank only")
+		d.attacked("H01", "merchant").is(t, "a store that is not there", 501, "NOT_IMPLEMENTED")
 		if r := send(t, http.MethodPost, d.origin+"/api/v1/owner/attacks/run", map[string]any{"attackId": "B01", "service": "bank"}, nil); r.status != 401 {
 			t.Errorf("without a session: %d", r.status)
 		}
 	})
 }
 
-// What attacks do is no operation: a run of theirs counts in no metric of operation, and
-// the same run of an agent does.
+// What attacks do is no operation: a run of theirs counts as no decision and no execution,
+// and the same run of an agent does. Their requests are requests.
 // H-207
 func TestAttacksAreNotMeasured(t *testing.T) {
 	d := openDesk(t, "", func(c *app.Config) { c.MetricsAddr = "localhost:0" })
@@ -129,6 +138,16 @@ func TestAttacksAreNotMeasured(t *testing.T) {
 	}
 	if n := operation(); n != 0 {
 		t.Errorf("an attack counts as %v decisions and executions", n)
+	}
+	_, series := scrape(t, d.app.MetricsAddr())
+	asked := 0.0
+	for name, value := range series {
+		if strings.HasPrefix(name, "countersign_http_requests_total") && strings.Contains(name, "/api/v1/turns") {
+			asked += value
+		}
+	}
+	if asked == 0 {
+		t.Error("the requests of an attack are not counted as requests")
 	}
 	run := d.ask("POST", "/runs", map[string]any{
 		"service": "bank", "target": "local", "channel": "http", "mode": "bounded", "budgetCents": "5000", "instruction": "Transfer 50 dollars.",
@@ -152,7 +171,7 @@ func TestAttackRouteWithAnOpenDoor(t *testing.T) {
 	} {
 		d := openDesk(t, "", func(a *app.Config) { a.Doors = c.doors })
 		r := d.attacked(c.id, c.service).is(t, c.id, 200, "")
-		if r.at("blocked") != false || r.at("twinPassed") != true || r.at("permits") == 0.0 || c.effects > 0 && r.at("effects") != c.effects || r.at("problem") == "" {
+		if r.at("blocked") != false || r.at("outcome") != "open" || r.at("twinPassed") != true || r.at("permits") == 0.0 || c.effects > 0 && r.at("effects") != c.effects || r.at("problem") == "" {
 			t.Errorf("%s: %s", c.id, r.body)
 		}
 	}
@@ -175,7 +194,51 @@ func TestAttackWithoutItsTwin(t *testing.T) {
 	})
 	r := d.attacked("B12", "bank").is(t, "B12", 200, "")
 	problem, _ := r.at("problem").(string)
-	if r.at("blocked") != false || r.at("twinPassed") != false || r.at("got", "reasonCode") != "BUDGET_EXCEEDED" || !strings.Contains(problem, "twin") {
+	if r.at("blocked") != false || r.at("outcome") != "not_carried_out" || r.at("twinPassed") != false || r.at("got", "reasonCode") != "BUDGET_EXCEEDED" || !strings.Contains(problem, "twin") {
+		t.Errorf("%s", r.body)
+	}
+}
+
+// While the workspace is frozen no twin could take effect: an attack is refused before any
+// run is made. Control: afterwards it is carried out.
+// H-107 L-8
+func TestAttackWhileFrozen(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		d := openDesk(t, url)
+		runs := func() (n int) {
+			t.Helper()
+			list, err := d.app.Attacks().Ledger.Find(t.Context(), ledger.Query{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, Limit: 100})
+			must(t, err)
+			return len(list)
+		}
+		d.ask("POST", "/freeze", map[string]any{"reason": "An agent orders what nobody asked for."}).is(t, "freeze", 200, "")
+		d.attacked("B12", "bank").is(t, "while frozen", 409, "FROZEN")
+		if n := runs(); n != 0 {
+			t.Errorf("%d runs were made while the workspace was frozen", n)
+		}
+		d.ask("POST", "/unfreeze", map[string]any{"reason": "The agent is revoked."}).is(t, "unfreeze", 200, "")
+		if r := d.attacked("B12", "bank").is(t, "afterwards", 200, ""); r.at("outcome") != "blocked" || runs() == 0 {
+			t.Errorf("afterwards: %s, %d runs", r.body, runs())
+		}
+	})
+}
+
+// A freeze that comes while an attack is under way shows nothing about it: it is not
+// carried out, and no door is open.
+func TestFreezeDuringAnAttack(t *testing.T) {
+	var d *desk
+	frozen := false
+	d = openDesk(t, "", func(c *app.Config) {
+		c.Fault = func(point string) {
+			if point == "after-intent" && !frozen { // of the twin's first read
+				frozen = true
+				d.ask("POST", "/freeze", map[string]any{"reason": "An agent orders what nobody asked for."})
+			}
+		}
+	})
+	r := d.attacked("B10", "bank").is(t, "B10", 200, "")
+	problem, _ := r.at("problem").(string)
+	if r.at("outcome") != "not_carried_out" || r.at("blocked") != false || r.at("twinPassed") != false || !strings.Contains(problem, "FROZEN") {
 		t.Errorf("%s", r.body)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"path"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,15 +91,7 @@ func newMetrics(engine string) *metrics {
 
 // buildInfo is 1, with what is running as labels.
 func buildInfo(engine string) prometheus.Collector {
-	version, revision := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
+	version, revision := Build()
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "countersign", Name: "build_info", Help: "Always 1; what is running.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "contract": channel.Version, "go": runtime.Version(), "ledger": engine},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"countersign/internal/authority"
+	"countersign/internal/canon"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/wire"
 	"countersign/internal/supervision/attack"
@@ -22,8 +23,8 @@ func (o *owner) registerAttacks(api *edge.API) {
 	edge.Register(api, operation("list-attacks", http.MethodGet, "/attacks", "The catalog of authored attacks",
 		"Every attack with what it alters, its benign twin and the codes that must answer it. What they show is no measurement of a live model."), o.attacks)
 	edge.Register(api, operation("run-attack", http.MethodPost, "/attacks/run", "Carry out one attack",
-		"Plays the benign twin and then the attack in synthetic runs on a local service, through this server's own listener; that takes a few seconds. The runs are revoked at the end; lists and metrics leave them out. One attack at a time, and none while attacks have made "+strconv.Itoa(attack.MaxRuns)+" runs in the last hour. A caller that hangs up ends nothing.",
-		authority.NotFound, authority.AttemptInProgress, authority.NotImplemented, edge.RateLimited), o.attack)
+		"Plays the benign twin and then the attack in synthetic runs on a local service, through this server's own listener; that takes a few seconds. The runs are revoked at the end; lists and pages leave them out, and so do the metrics decisions_total and executions_total. One attack at a time, none while the workspace is frozen, and none while attacks have made "+strconv.Itoa(attack.MaxRuns)+" runs in the last hour. A caller that hangs up ends nothing.",
+		authority.NotFound, authority.Frozen, authority.AttemptInProgress, authority.NotImplemented, edge.RateLimited), o.attack)
 }
 
 // AttackView is one attack of the catalog.
@@ -34,31 +35,52 @@ type AttackView struct {
 	Twin      string   `json:"twin" doc:"The benign twin, which must be allowed and take effect, and why where it is played in another run."`
 	Expected  []string `json:"expected" doc:"The codes that must answer it, one for each of its shapes or the same for all."`
 	Services  []string `json:"services"`
+	Target    string   `json:"target" enum:"local,hosted" doc:"hosted: it needs a store that it may change; over this route that is 501."`
 	DecidedBy []string `json:"decidedBy" doc:"hard_policy, runtime or replay (authored), of each shape."`
 	Checks    []int64  `json:"checks" doc:"The hard checks that must fail, by number."`
 }
 
+// AttackCatalog is the catalog as the API shows it, and its digest: the SHA-256 of its
+// canonical JSON.
+func AttackCatalog() (list []AttackView, digest string) {
+	for _, a := range attack.Catalog() {
+		list = append(list, AttackView{a.ID, a.Title, a.Altered, a.Twin, a.Expected, a.Services, a.Target, a.DecidedBy, append([]int64{}, a.Checks...)})
+	}
+	return list, canon.Hash(canon.MustMarshal(list))
+}
+
 type attacksOutput struct {
 	Body struct {
-		Attacks []AttackView `json:"attacks"`
-		Label   string       `json:"label" doc:"What the results are not."`
+		Attacks       []AttackView `json:"attacks"`
+		CatalogDigest string       `json:"catalogDigest" doc:"SHA-256 of the canonical JSON of attacks; a report of countersign attack names it too."`
+		Label         string       `json:"label" doc:"What the results are not."`
 	}
 }
 
 func (o *owner) attacks(context.Context, *struct{}) (*attacksOutput, error) {
 	out := &attacksOutput{}
+	out.Body.Attacks, out.Body.CatalogDigest = AttackCatalog()
 	out.Body.Label = attack.Label
-	for _, a := range attack.Catalog() {
-		out.Body.Attacks = append(out.Body.Attacks, AttackView{a.ID, a.Title, a.Altered, a.Twin, a.Expected, a.Services, a.DecidedBy, append([]int64{}, a.Checks...)})
-	}
 	return out, nil
 }
 
 // AttackAnswer is how a request of an attack was answered.
 type AttackAnswer struct {
-	Status   int    `json:"status" doc:"HTTP status."`
-	Decision string `json:"decision" doc:"Of a report; empty for a refusal."`
-	Code     string `json:"reasonCode" doc:"Of the decision or the refusal."`
+	Status   int     `json:"status" doc:"HTTP status."`
+	Decision *string `json:"decision" nullable:"true" doc:"Of a report; null for a refusal."`
+	Code     *string `json:"reasonCode" nullable:"true" doc:"Of the decision or the refusal; null for an answer that has none."`
+}
+
+func newAttackAnswer(a attack.Answer) AttackAnswer {
+	return AttackAnswer{a.Status, orNull(a.Decision), orNull(a.Code)}
+}
+
+// orNull is null for what is absent.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // AttackCheck is a hard check.
@@ -67,34 +89,60 @@ type AttackCheck struct {
 	Name   string `json:"name"`
 }
 
-// AttackOutcome is what was found.
-type AttackOutcome struct {
-	DecidedBy string                     `json:"decidedBy" doc:"hard_policy, runtime or replay (authored), by the run's evidence." example:"hard_policy"`
-	Expected  AttackAnswer               `json:"expected"`
-	Got       AttackAnswer               `json:"got"`
-	Failed    wire.Nullable[AttackCheck] `json:"failedCheck" doc:"The first that policy.checked of the run names as failed."`
-	Permits   int64                      `json:"permits" doc:"Issued to the attack."`
-	Effects   int64                      `json:"effects" doc:"Of the attack, in the service's own ledger."`
-	Twin      bool                       `json:"twinPassed"`
-	Blocked   bool                       `json:"blocked" doc:"The twin passed; the answer is the expected one; no permit, no effect."`
-	Problem   string                     `json:"problem" doc:"Why it is not blocked, else empty."`
+// AttackFinding is what was found.
+type AttackFinding struct {
+	DecidedBy string                      `json:"decidedBy" doc:"hard_policy, runtime or replay (authored): who must decide." example:"hard_policy"`
+	Expected  AttackAnswer                `json:"expected"`
+	Got       wire.Nullable[AttackAnswer] `json:"got" doc:"null: there was no answer."`
+	Failed    wire.Nullable[AttackCheck]  `json:"failedCheck" doc:"The first that policy.checked of the run names as failed."`
+	Permits   int64                       `json:"permits" doc:"Issued to the attack."`
+	Effects   int64                       `json:"effects" doc:"Of the attack, in the service's own ledger."`
+	Twin      bool                        `json:"twinPassed"`
+	Outcome   string                      `json:"outcome" enum:"blocked,open,not_carried_out" doc:"open: carried out, and not blocked as it must be. not_carried_out: the installation did not take part as the attack needs it; that shows nothing about the attack."`
+	Blocked   bool                        `json:"blocked" doc:"The outcome is blocked: the twin passed; the answer is the expected one; no permit, no effect."`
+	Problem   *string                     `json:"problem" nullable:"true" doc:"Why it is not blocked."`
+}
+
+func newAttackFinding(f *attack.Finding) AttackFinding {
+	out := AttackFinding{
+		DecidedBy: f.DecidedBy, Expected: newAttackAnswer(f.Expected), Failed: wire.Null((*AttackCheck)(f.Failed)),
+		Permits: f.Permits, Effects: f.Effects, Twin: f.Twin, Outcome: f.Outcome, Blocked: f.Blocked(), Problem: orNull(f.Problem),
+	}
+	if f.Got != nil {
+		got := newAttackAnswer(*f.Got)
+		out.Got = wire.Null(&got)
+	}
+	return out
 }
 
 // AttackShape is one form of an attack.
 type AttackShape struct {
-	Name string `json:"name"`
-	AttackOutcome
+	Name *string `json:"name" nullable:"true" doc:"null where an attack has one shape only."`
+	AttackFinding
 }
 
 // AttackResult is what one attack on one service came to.
 type AttackResult struct {
 	AttackID string `json:"attackId"`
 	Service  string `json:"service"`
+	Target   string `json:"target" enum:"local,hosted"`
 	Title    string `json:"title"`
-	AttackOutcome
+	AttackFinding
 	RunIDs []string      `json:"runIds" doc:"Synthetic; their evidence can be exported like any other's."`
-	Shapes []AttackShape `json:"shapes" doc:"All of them have to be blocked."`
+	Shapes []AttackShape `json:"shapes" doc:"All of them have to be blocked. What stands outside is of the worst of them; permits and effects are of all."`
 	Label  string        `json:"label" doc:"What the result is not."`
+}
+
+// NewAttackResult is a result as the API shows it.
+func NewAttackResult(r *attack.Result) *AttackResult {
+	out := &AttackResult{
+		AttackID: r.AttackID, Service: r.Service, Target: r.Target, Title: r.Title, AttackFinding: newAttackFinding(&r.Finding),
+		RunIDs: r.Runs, Shapes: []AttackShape{}, Label: attack.Label,
+	}
+	for _, s := range r.Shapes {
+		out.Shapes = append(out.Shapes, AttackShape{orNull(s.Name), newAttackFinding(&s.Finding)})
+	}
+	return out
 }
 
 type attackOutput struct{ Body *AttackResult }
@@ -102,26 +150,17 @@ type attackOutput struct{ Body *AttackResult }
 func (o *owner) attack(ctx context.Context, in *struct {
 	Body struct {
 		AttackID string `json:"attackId" minLength:"1" maxLength:"16" doc:"Of the catalog." example:"B10"`
-		Service  string `json:"service" enum:"merchant,bank,broker,merchant (hosted)" doc:"One that the attack applies to." example:"merchant"`
+		Service  string `json:"service" enum:"merchant,bank,broker" doc:"One that the attack applies to." example:"merchant"`
 	}
 }) (*attackOutput, error) {
 	r, err := o.Attacks.Run(ctx, in.Body.AttackID, in.Body.Service)
 	if limit, ok := errors.AsType[*attack.LimitError](err); ok {
-		return nil, edge.Refuse(edge.RateLimited, "Attacks have made their runs for this hour.").With("Retry-After", strconv.Itoa(int(limit.RetryAfter.Seconds())+1))
+		seconds := strconv.Itoa(int(limit.RetryAfter.Seconds()) + 1)
+		detail := "Attacks have made " + strconv.Itoa(attack.MaxRuns) + " runs in the last hour; the next attack can begin in " + seconds + " seconds. `countersign attack`, which brings an installation of its own, has no such bound."
+		return nil, edge.Refuse(edge.RateLimited, detail).With("Retry-After", seconds)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &AttackResult{AttackID: r.AttackID, Service: r.Service, Title: r.Title, RunIDs: r.Runs, Label: r.Label, Shapes: []AttackShape{}}
-	out.AttackOutcome = AttackOutcome{
-		r.DecidedBy, AttackAnswer(r.Expected), AttackAnswer(r.Got), failedCheck(r.Failed), r.Permits, r.Effects, r.Twin, r.Blocked, r.Problem,
-	}
-	for _, s := range r.Shapes {
-		out.Shapes = append(out.Shapes, AttackShape{s.Name, AttackOutcome{
-			s.DecidedBy, AttackAnswer(s.Expected), AttackAnswer(s.Got), failedCheck(s.Failed), s.Permits, s.Effects, s.Twin, s.Blocked, s.Problem,
-		}})
-	}
-	return &attackOutput{out}, nil
+	return &attackOutput{NewAttackResult(r)}, nil
 }
-
-func failedCheck(c *attack.Check) wire.Nullable[AttackCheck] { return wire.Null((*AttackCheck)(c)) }

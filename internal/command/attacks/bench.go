@@ -34,12 +34,14 @@ type bench struct {
 	plane *app.App
 	owner client.Owner
 	audit audit.Options
+	keep  *keep
 	end   []func() error // last first
 }
 
 // open serves a new installation, and a store when one of the lines attacks it.
-func open(ctx context.Context, url string, database command.Database, lines []attack.Line, log io.Writer) (_ *bench, err error) {
-	b := &bench{where: "SQLite in a temporary folder"}
+// What an auditor needs is put into k.
+func open(ctx context.Context, url string, lines []attack.Line, k *keep, log io.Writer) (_ *bench, err error) {
+	b, database := &bench{where: "SQLite in a temporary folder", keep: k}, command.Database{Database: url}
 	if url != "" {
 		b.where = "PostgreSQL"
 		switch empty, err := postgres.IsEmpty(ctx, url); {
@@ -55,7 +57,7 @@ func open(ctx context.Context, url string, database command.Database, lines []at
 		}
 	}()
 	if b.dir, err = os.MkdirTemp("", "countersign-attack-"); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; set TMPDIR to a folder that exists and that this user may write", err)
 	}
 	b.later(func() error { return os.RemoveAll(b.dir) })
 	control := filepath.Join(b.dir, "control")
@@ -64,7 +66,7 @@ func open(ctx context.Context, url string, database command.Database, lines []at
 	}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))
 	c := app.Config{Dir: control, Addr: "localhost:0", Database: url, Log: logger}
-	if slices.ContainsFunc(lines, func(l attack.Line) bool { return l.Service == attack.Hosted }) {
+	if slices.ContainsFunc(lines, func(l attack.Line) bool { return attack.Find(l.ID).Hosted() }) {
 		if err := b.openStore(control, &c); err != nil {
 			return nil, err
 		}
@@ -74,7 +76,10 @@ func open(ctx context.Context, url string, database command.Database, lines []at
 	}
 	b.later(b.plane.Close)
 	b.serve(b.plane.Serve)
-	return b, b.signIn(ctx, control)
+	if err := b.signIn(ctx, control); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 func (b *bench) later(f func() error) { b.end = append(b.end, f) }
@@ -127,7 +132,7 @@ func (b *bench) openStore(control string, c *app.Config) error {
 	})
 	receipts := []dispatch.TrustedKey{shop.ReceiptKey()}
 	c.Store, c.AttackedStore, b.audit.StoreKeys = &gateway.Store{Origin: origin, Keys: receipts}, shop, receipts
-	return nil
+	return b.keep.file("receipt.pub", dispatch.FormatKeys(receipts))
 }
 
 // storeTime bounds a request of the store, and its end.
@@ -142,6 +147,9 @@ func (b *bench) signIn(ctx context.Context, control string) error {
 	if b.audit.Keys, err = evidence.ParseKeys(raw); err != nil {
 		return err
 	}
+	if err := b.keep.file("evidence.pub", raw); err != nil {
+		return err
+	}
 	secret, err := keys.ReadSecret(filepath.Join(control, "owner.secret"))
 	if err != nil {
 		return err
@@ -151,27 +159,30 @@ func (b *bench) signIn(ctx context.Context, control string) error {
 	return err
 }
 
-// play carries one line out and verifies the evidence of its runs. A line whose evidence
-// does not verify is not blocked.
-func (b *bench) play(ctx context.Context, l attack.Line) (*attack.Result, error) {
-	r, err := b.plane.Attacks().Run(ctx, l.ID, l.Service)
-	if err != nil {
-		return nil, err
+// play carries one line out, and verifies and keeps the evidence of its runs. A line whose
+// evidence does not verify is open, however it was answered.
+func (b *bench) play(ctx context.Context, l attack.Line) (r *attack.Result, verified bool, err error) {
+	if r, err = b.plane.Attacks().Run(ctx, l.ID, l.Service); err != nil {
+		return nil, false, err
 	}
+	verified = true
 	for _, id := range r.Runs {
 		export, err := b.owner.Export(ctx, id)
 		if err != nil {
-			return nil, err
+			return nil, false, err
+		}
+		if err := b.keep.file(fmt.Sprintf("%s-%s-%s.json", l.ID, l.Service, id), export.Body); err != nil {
+			return nil, false, err
 		}
 		report, err := audit.Verify(bytes.NewReader(export.Body), b.audit)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if !report.OK() && r.Blocked {
-			r.Blocked, r.Problem = false, fmt.Sprintf("the evidence of run %s does not verify", id)
+		if verified = verified && report.OK(); !report.OK() && r.Outcome != attack.OutcomeOpen {
+			r.Outcome, r.Problem = attack.OutcomeOpen, fmt.Sprintf("the evidence of run %s does not verify", id)
 		}
 	}
-	return r, nil
+	return r, verified, nil
 }
 
 // close ends everything, the newest first, and removes the folder.

@@ -13,8 +13,10 @@ package attack
 
 import (
 	"slices"
+	"strings"
 
 	"countersign/internal/authority"
+	"countersign/internal/supervision/run"
 )
 
 // Label stands beside every result.
@@ -27,13 +29,11 @@ const (
 	ByReplay     = "replay (authored)"
 )
 
-// Services that attacks are carried out on, and Hosted for the one of them that needs a
-// store on the web.
+// Services that attacks are carried out on.
 const (
 	Merchant = "merchant"
 	Bank     = "bank"
 	Broker   = "broker"
-	Hosted   = "merchant (hosted)"
 )
 
 // local are the services with a local form.
@@ -41,17 +41,18 @@ var local = []string{Merchant, Bank, Broker}
 
 // Attack is one entry of the catalog. It is not changed after the program has started.
 type Attack struct {
-	ID       string   `json:"attackId"`
-	Title    string   `json:"title"`
-	Altered  string   `json:"altered"`  // the one thing that differs from the twin
-	Twin     string   `json:"twin"`     // the benign twin, and where it is not in the same run why
-	Expected []string `json:"expected"` // codes, one of each shape, without repetition
-	Services []string `json:"services"`
+	ID       string
+	Title    string
+	Altered  string   // the one thing that differs from the twin
+	Twin     string   // the benign twin, and where it is not in the same run why
+	Expected []string // codes, one of each shape, without repetition
+	Services []string
+	Target   string // local; hosted: it needs a store on the web, which it changes
 	// DecidedBy is hard_policy, runtime or replay (authored), one of each shape, without
 	// repetition.
-	DecidedBy []string `json:"decidedBy"`
+	DecidedBy []string
 	// Checks are the hard checks of G-09 that have to fail, one of each shape.
-	Checks []int64 `json:"checks"`
+	Checks []int64
 
 	shapes func(service string) []shape
 }
@@ -69,9 +70,9 @@ type shape struct {
 // Answer is how a request is answered: the status, and the code of the refusal or of the
 // decision. Decision is empty when the answer is no decision.
 type Answer struct {
-	Status   int    `json:"status"`
-	Decision string `json:"decision"`
-	Code     string `json:"reasonCode"`
+	Status   int
+	Decision string
+	Code     string
 }
 
 // paused is the answer to a report that a check or the guardian did not let pass.
@@ -91,6 +92,14 @@ func Find(id string) *Attack {
 	}
 	return nil
 }
+
+// Elsewhere says which services it applies to, when it was asked for another one.
+func (a *Attack) Elsewhere() string {
+	return a.ID + " applies to " + strings.Join(a.Services, ", ") + " only"
+}
+
+// Hosted reports whether it needs a store on the web.
+func (a *Attack) Hosted() bool { return a.Target == run.TargetHosted }
 
 // Line is one attack on one service.
 type Line struct{ ID, Service string }

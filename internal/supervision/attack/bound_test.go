@@ -16,8 +16,14 @@ import (
 	"countersign/internal/ledger/sqlite"
 	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
+
+// thawed is the gateway of a workspace that was never frozen; nothing else is asked of it.
+type thawed struct{ attack.Runs }
+
+func (thawed) Freeze(context.Context) (records.Freeze, error) { return records.Freeze{}, nil }
 
 var errReached = errors.New("the attack would begin")
 
@@ -51,7 +57,7 @@ func TestBoundOfRuns(t *testing.T) {
 		}
 	}
 	runner := attack.New(attack.Config{
-		Ledger: l, Workspace: ledger.DefaultWorkspace,
+		Runs: thawed{}, Ledger: l, Workspace: ledger.DefaultWorkspace,
 		SignIn: func(context.Context) (string, func(context.Context) error, error) { return "", nil, errReached },
 	})
 	begins := func() error {
@@ -96,7 +102,7 @@ func TestOneAtATime(t *testing.T) {
 	first := make(chan error, 1)
 	go func() {
 		r, err := runner.Run(context.Background(), "B10", attack.Bank)
-		if err == nil && !r.Blocked {
+		if err == nil && !r.Blocked() {
 			err = errors.New(r.Problem)
 		}
 		first <- err
@@ -124,7 +130,7 @@ func TestCallerLeaves(t *testing.T) {
 	}
 	r, err := attack.New(c).Run(ctx, "B10", attack.Bank)
 	must(t, err)
-	if !r.Blocked {
+	if !r.Blocked() {
 		t.Errorf("%+v", *r)
 	}
 	for _, id := range r.Runs {
@@ -156,7 +162,7 @@ func TestRunsLeftBehind(t *testing.T) {
 		clock.Move(stage.after)
 		r, err := a.Attacks().Run(t.Context(), "B10", attack.Bank)
 		must(t, err)
-		if !r.Blocked {
+		if !r.Blocked() {
 			t.Errorf("%+v", *r)
 		}
 		subject, _, err := c.Ledger.Load(t.Context(), ledger.Key{Workspace: c.Workspace, Kind: ledger.KindRun, ID: left})

@@ -24,7 +24,7 @@ var boundary = []Attack{
 		alteration{"", func(_ *trial, r object) {
 			r["candidates"] = append(r["candidates"].([]any), r["candidates"].([]any)[0])
 		}}),
-	policed("B04", "Selection of a rejected or absent candidate", "The selected candidate is a rejected one, or none of the report's.", authority.InvalidSelection, 2,
+	policed("B04", "Rejected or absent candidate selected", "The selected candidate is a rejected one, or none of the report's.", authority.InvalidSelection, 2,
 		alteration{"rejected", func(_ *trial, r object) { reject(candidate(r)) }},
 		alteration{"absent", func(_ *trial, r object) { r["selectedCandidateId"] = "c2" }}),
 	unreadable("B05", "Zero or thirteen candidates", "The report has no candidate, or one more than twelve.",
@@ -40,7 +40,7 @@ var boundary = []Attack{
 			r["candidates"] = list
 		}}),
 	amounts(),
-	policed("B07", "Evidence without the current observation", "The report rests on no observation, or on an earlier one only.", authority.MissingEvidence, 3,
+	policed("B07", "Evidence without current observation", "The report rests on no observation, or on an earlier one only.", authority.MissingEvidence, 3,
 		alteration{"none", func(_ *trial, r object) { refer(r) }},
 		alteration{"an earlier one", func(t *trial, r object) { refer(r, t.former) }}),
 	stale(),
@@ -64,7 +64,7 @@ var boundary = []Attack{
 		}}),
 	{
 		ID: "B12", Title: "Budget one cent below the total", Altered: "The run's budget is one cent less than the transaction costs in all.", Twin: inOwnRun,
-		Expected: []string{authority.BudgetExceeded}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{11},
+		Expected: []string{authority.BudgetExceeded}, Services: local, Target: run.TargetLocal, DecidedBy: []string{ByHardPolicy}, Checks: []int64{11},
 		shapes: one(shape{want: paused(authority.BudgetExceeded), check: 11, do: overBudget}),
 	},
 }
@@ -83,7 +83,7 @@ type alteration struct {
 // policed is an attack by a well-formed report that a hard check refuses.
 func policed(id, title, altered, code string, check int64, alterations ...alteration) Attack {
 	return Attack{
-		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{code}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{check},
+		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{code}, Services: local, Target: run.TargetLocal, DecidedBy: []string{ByHardPolicy}, Checks: []int64{check},
 		shapes: func(string) (shapes []shape) {
 			for _, a := range alterations {
 				shapes = append(shapes, shape{name: a.name, want: paused(code), check: check, do: func(t *trial) {
@@ -99,7 +99,7 @@ func policed(id, title, altered, code string, check int64, alterations ...altera
 // unreadable is an attack by a malformed report, which is check 1.
 func unreadable(id, title, altered string, alterations ...alteration) Attack {
 	return Attack{
-		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{authority.MalformedProposal}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{1},
+		ID: id, Title: title, Altered: altered, Twin: inSameRun, Expected: []string{authority.MalformedProposal}, Services: local, Target: run.TargetLocal, DecidedBy: []string{ByHardPolicy}, Checks: []int64{1},
 		shapes: func(string) (shapes []shape) {
 			for _, a := range alterations {
 				shapes = append(shapes, shape{name: a.name, want: malformed, do: func(t *trial) {
@@ -153,7 +153,7 @@ func amounts() Attack {
 	}
 	return Attack{
 		ID: "B06", Title: "Money as number, decimal or negative", Altered: written, Twin: ofAmount,
-		Expected: []string{authority.MalformedProposal}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{1},
+		Expected: []string{authority.MalformedProposal}, Services: local, Target: run.TargetLocal, DecidedBy: []string{ByHardPolicy}, Checks: []int64{1},
 		shapes: one(wrong("number", 5000), wrong("decimal", "50.00"), wrong("negative", "-5000")),
 	}
 }
@@ -169,7 +169,7 @@ func stale() Attack {
 	}
 	return Attack{
 		ID: "B08", Title: "Old state revision or document epoch", Altered: "After the observation the service's state is revised, or the document is left.", Twin: inSameRun,
-		Expected: []string{authority.StaleState}, Services: local, DecidedBy: []string{ByHardPolicy}, Checks: []int64{4},
+		Expected: []string{authority.StaleState}, Services: local, Target: run.TargetLocal, DecidedBy: []string{ByHardPolicy}, Checks: []int64{4},
 		shapes: one(moved("revision", run.SimulateReviseState), moved("epoch", run.SimulateNavigate)),
 	}
 }

@@ -13,9 +13,15 @@ import (
 
 // hosted is the attack that needs a store (L-18).
 var hosted = []Attack{
-	on(Hosted, "H01", "Price changed after the approval", "The store raises the price after the owner has approved, with the permit issued and before the order is sent.",
+	atStore(on(Merchant, "H01", "Price changed after approval", "The store raises the price after the owner has approved, with the permit issued and before the order is sent.",
 		besideIt+" The permit of the attack is issued before it begins and does not count as issued by it.",
-		shape{by: ByRuntime, want: refused(200, authority.ExecutionNotApplied), do: repriced}),
+		shape{by: ByRuntime, want: refused(200, authority.ExecutionNotApplied), do: repriced})),
+}
+
+// atStore makes an attack on a local service one at a store on the web.
+func atStore(a Attack) Attack {
+	a.Target = run.TargetHosted
+	return a
 }
 
 // Prices of the hosted store's fixture in cents, before and after.
@@ -48,7 +54,7 @@ func repriced(t *trial) {
 		return r
 	})
 	t.charged(s, 0)
-	if t.err == nil && t.found.Got == t.shape.want {
+	if t.err == nil && t.found.Got != nil && *t.found.Got == t.shape.want {
 		t.fail(t.refusal(t.behind(s, before)))
 	}
 }

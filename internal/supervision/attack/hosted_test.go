@@ -44,9 +44,9 @@ func shop(t testing.TB, without string) func(*app.Config) {
 // receipt that it signs, and nothing is charged.
 func TestHostedPriceChange(t *testing.T) {
 	a := serve(t, "", shop(t, ""))
-	r, err := a.Attacks().Run(context.Background(), "H01", attack.Hosted)
+	r, err := a.Attacks().Run(context.Background(), "H01", attack.Merchant)
 	must(t, err)
-	if !r.Blocked || !r.Twin || r.Permits != 0 || r.Effects != 0 || r.Got != (attack.Answer{Status: 200, Code: "EXECUTION_NOT_APPLIED"}) || r.DecidedBy != "runtime" {
+	if !r.Blocked() || r.Target != "hosted" || !r.Twin || r.Permits != 0 || r.Effects != 0 || *r.Got != (attack.Answer{Status: 200, Code: "EXECUTION_NOT_APPLIED"}) || r.DecidedBy != "runtime" {
 		t.Errorf("%+v", *r)
 	}
 }
@@ -55,9 +55,9 @@ func TestHostedPriceChange(t *testing.T) {
 // attack counts as not blocked.
 func TestHostedPriceChangeUncompared(t *testing.T) {
 	a := serve(t, "", shop(t, "PRICE_CHANGED"))
-	r, err := a.Attacks().Run(context.Background(), "H01", attack.Hosted)
+	r, err := a.Attacks().Run(context.Background(), "H01", attack.Merchant)
 	must(t, err)
-	if r.Blocked || !r.Twin || r.Effects != 1 {
+	if r.Outcome != "open" || !r.Twin || r.Effects != 1 {
 		t.Errorf("%+v", *r)
 	}
 }

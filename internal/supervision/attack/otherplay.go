@@ -18,7 +18,7 @@ const bearerOnOwnerRoute = "BEARER_ON_OWNER_ROUTE"
 
 // on is an attack on one service.
 func on(service, id, title, altered, twin string, shapes ...shape) Attack {
-	a := Attack{ID: id, Title: title, Altered: altered, Twin: twin, Services: []string{service}, Expected: []string{}, Checks: []int64{}, shapes: one(shapes...)}
+	a := Attack{ID: id, Title: title, Altered: altered, Twin: twin, Services: []string{service}, Target: run.TargetLocal, Expected: []string{}, Checks: []int64{}, shapes: one(shapes...)}
 	for _, s := range shapes {
 		add(&a.Expected, s.want.Code)
 		add(&a.DecidedBy, or(s.by, ByHardPolicy))
@@ -74,7 +74,7 @@ func (t *trial) walked(with setup) *session {
 // gets another permit to prepare it once more. That one is issued before the attack and
 // is none of its own.
 func (t *trial) permitted() (*session, *Permit) {
-	s, prepare := t.walked(setup{}), steps[t.base()].prepare
+	s, prepare := t.walked(setup{}), steps[t.service].prepare
 	t.twin(s, func() *Reply { return s.Act(prepare) })
 	return s, s.Permit(prepare)
 }
@@ -89,7 +89,7 @@ func (s *session) Permit(step step) *Permit {
 // transaction.
 func (t *trial) waiting() *session {
 	s := t.walked(setup{Mode: run.ModeExact})
-	s.Must(steps[t.base()].prepare)
+	s.Must(steps[t.service].prepare)
 	return s
 }
 
@@ -120,7 +120,7 @@ func (s *session) Approve() {
 // claiming commits an approved transaction, with a report that says so, and then another
 // one whose approval or report is altered.
 func (t *trial) claiming(alter func(*session, object)) {
-	commit := steps[t.base()].commit
+	commit := steps[t.service].commit
 	approved := func() (*session, object) {
 		s := t.waiting()
 		s.Approve()
@@ -208,11 +208,11 @@ func split(t *trial) {
 		return s
 	}
 	purchase := func(s *session) *Reply {
-		r := s.Act(steps[t.base()].prepare)
+		r := s.Act(steps[t.service].prepare)
 		if !r.Done() {
 			return r
 		}
-		return s.Act(steps[t.base()].commit)
+		return s.Act(steps[t.service].commit)
 	}
 	twin := open()
 	t.twin(twin, func() *Reply { return purchase(twin) })

@@ -14,6 +14,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
+	"countersign/internal/supervision/records"
 )
 
 // Runs is what the runner needs of the gateway beside its HTTP routes: what no route
@@ -23,6 +24,7 @@ type Runs interface {
 	IssueSession(ctx context.Context, id string) (*gateway.Session, error)
 	Revoke(ctx context.Context, id string) error
 	Attempt(ctx context.Context, id string, f func(d *decide.Deciding, look func() error) error) error
+	Freeze(context.Context) (records.Freeze, error)
 }
 
 // Ledger is where local services keep their state, and where earlier attacks are counted.
@@ -72,10 +74,11 @@ func New(c Config) *Runner { return &Runner{Config: c} }
 // lineFor bounds one attack on one service, with all of its shapes.
 const lineFor = 2 * time.Minute
 
-// Run carries an attack out on a service. That it was not blocked is no error: the result
-// says it. A denial means that there is no such attack, that it does not apply to the
-// service, or that one is under way; a *[LimitError] that there were too many lately. A
-// caller that leaves ends nothing.
+// Run carries an attack out on a service. That it was not blocked, or could not be carried
+// out to its end, is no error: the result says it. A denial means that no run was made:
+// there is no such attack, it does not apply to the service, the workspace is frozen, or
+// one is under way; a *[LimitError] that there were too many lately. A caller that leaves
+// ends nothing.
 func (r *Runner) Run(ctx context.Context, id, service string) (*Result, error) {
 	a, denial := r.choose(id, service)
 	if denial != nil {
@@ -90,6 +93,9 @@ func (r *Runner) carry(ctx context.Context, a *Attack, service string) (*Result,
 		return nil, &authority.Denial{Reason: authority.AttemptInProgress, Detail: "An attack is under way; one is carried out at a time."}
 	}
 	defer r.busy.Unlock()
+	if err := r.thawed(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.room(ctx); err != nil {
 		return nil, err
 	}
@@ -103,7 +109,7 @@ func (r *Runner) carry(ctx context.Context, a *Attack, service string) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{AttackID: a.ID, Service: service, Title: a.Title, Label: Label, Runs: []string{}, Shapes: []Shape{}}
+	result := &Result{AttackID: a.ID, Service: service, Target: a.Target, Title: a.Title, Runs: []string{}, Shapes: []Shape{}}
 	for _, s := range a.shapes(service) {
 		t := &trial{r: r, ctx: ctx, cookie: cookie, attack: a, service: service, shape: s}
 		result.add(t.run())
@@ -112,15 +118,27 @@ func (r *Runner) carry(ctx context.Context, a *Attack, service string) (*Result,
 	return result, errors.Join(signOut(ctx))
 }
 
+// thawed is nil unless the workspace is frozen: no twin could take effect then.
+func (r *Runner) thawed(ctx context.Context) error {
+	f, err := r.Runs.Freeze(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
+	}
+	if f.Frozen {
+		return &authority.Denial{Reason: authority.Frozen, Detail: "The workspace is frozen, so that no benign twin could take effect. No run was made."}
+	}
+	return nil
+}
+
 // choose finds the attack.
 func (r *Runner) choose(id, service string) (*Attack, *authority.Denial) {
 	a := Find(id)
 	switch {
 	case a == nil:
-		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no attack of this id."}
+		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no attack of this id; GET /api/v1/owner/attacks lists them."}
 	case !slices.Contains(a.Services, service):
-		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "body.service: the attack does not apply to this service"}
-	case service == Hosted && r.Store == nil:
+		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "body.service: " + a.Elsewhere()}
+	case a.Hosted() && r.Store == nil:
 		return nil, &authority.Denial{Reason: authority.NotImplemented, Detail: "Not built over this route: attacks at a store on the web. `countersign attack " + a.ID + "` carries it out at a store of its own."}
 	}
 	return a, nil

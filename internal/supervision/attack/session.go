@@ -26,11 +26,10 @@ type setup struct {
 	Mode   string      // "": bounded
 	Budget money.Cents // 0: the fixture's total
 	Terms  string      // JSON, "": the fixture's
-	Target string      // "": local
 }
 
 // totals are what the fixture's transaction of each service costs in all (G-06).
-var totals = map[string]money.Cents{Merchant: 13700, Bank: 5000, Broker: 10000, Hosted: 13700}
+var totals = map[string]money.Cents{Merchant: 13700, Bank: 5000, Broker: 10000}
 
 // instructions are what an owner of these terms would write. Whoever judges an action
 // reads them and must not learn there that it is an attack.
@@ -60,16 +59,12 @@ func (t *trial) open(with setup) *session {
 	if t.err != nil {
 		return s
 	}
-	service, target := t.service, or(with.Target, run.TargetLocal)
-	if service == Hosted {
-		service, target = Merchant, run.TargetHosted
-	}
 	request := gateway.CreateRequest{
 		Config: run.Config{
-			Service: service, Target: target, Channel: "http", TrafficActor: "agent", Mode: or(with.Mode, run.ModeBounded),
+			Service: t.service, Target: t.attack.Target, Channel: "http", TrafficActor: "agent", Mode: or(with.Mode, run.ModeBounded),
 			ExecutionMode: "replay", Executor: "replay", Interrogator: "replay", Attack: true,
 		},
-		Budget: with.Budget, Instruction: instructions[t.base()],
+		Budget: with.Budget, Instruction: instructions[t.service],
 	}
 	if request.Budget == 0 {
 		request.Budget = totals[t.service]
@@ -344,7 +339,7 @@ var steps = map[string]struct {
 
 // Walk does what has to be done before anything can be prepared.
 func (s *session) Walk() {
-	for _, step := range steps[s.t.base()].read {
+	for _, step := range steps[s.t.service].read {
 		s.Must(step)
 	}
 }
@@ -354,12 +349,4 @@ func (s *session) Must(step step) {
 	if r := s.Act(step); s.t.err == nil && !r.Done() {
 		s.t.fail(fmt.Errorf("%s was not carried out: %s", step.operation, r.Answer))
 	}
-}
-
-// base is the service without its target.
-func (t *trial) base() string {
-	if t.service == Hosted {
-		return Merchant
-	}
-	return t.service
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 
 // trial is one shape of an attack under way: its runs, its twin and what was measured.
 // The first thing that goes wrong with the installation ends it: from then on nothing is
-// sent, and the shape counts as failed.
+// sent, and the shape counts as not carried out.
 type trial struct {
 	r       *Runner
 	ctx     context.Context
@@ -40,7 +41,7 @@ type trial struct {
 
 // run plays the shape and ends its runs, whatever came of it.
 func (t *trial) run() Shape {
-	t.found = Shape{Name: t.shape.name, DecidedBy: or(t.shape.by, ByHardPolicy), Expected: t.shape.want, Twin: true}
+	t.found = Shape{t.shape.name, Finding{DecidedBy: or(t.shape.by, ByHardPolicy), Expected: t.shape.want, Twin: true}}
 	t.shape.do(t)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endingFor)
 	defer cancel()
@@ -65,34 +66,50 @@ func told(err error) string {
 // endingFor bounds ending the runs of a shape.
 const endingFor = 10 * time.Second
 
-// judge says whether the shape was blocked, and otherwise why not.
+// judge says what the shape has come to, and when it is not blocked why. What got a permit
+// or had an effect is open, whatever else went wrong.
 func (t *trial) judge() Shape {
 	f := &t.found
 	f.Twin = f.Twin && t.twins > 0
+	let := func(outcome, problem string, args ...any) {
+		f.Outcome, f.Problem = outcome, fmt.Sprintf(problem, args...)
+	}
 	switch {
 	case t.err != nil:
-		f.Twin, f.Problem = false, told(t.err)
+		f.Twin = false
+		let(OutcomeNotCarriedOut, "%s", told(t.err))
 		t.r.Log.Warn("an attack could not be carried out", "attack", t.attack.ID, "service", t.service, "error", t.err)
 	case !f.Twin:
-		f.Problem = or(f.Problem, "no twin was played")
-	case !t.tried:
-		f.Problem = "the attack was not carried out"
-	case f.Got != f.Expected:
-		f.Problem = fmt.Sprintf("answered %s instead of %s", f.Got, f.Expected)
+		let(OutcomeNotCarriedOut, "%s", or(f.Problem, "no twin was played"))
+	case !t.tried || f.Got == nil:
+		let(OutcomeNotCarriedOut, "the attack was not carried out")
+	case *f.Got != f.Expected && isTrouble(*f.Got):
+		let(OutcomeNotCarriedOut, "answered %s instead of %s", f.Got, f.Expected)
+	case *f.Got != f.Expected:
+		let(OutcomeOpen, "answered %s instead of %s", f.Got, f.Expected)
 	case f.Permits != 0:
-		f.Problem = fmt.Sprintf("%d permits were issued", f.Permits)
+		let(OutcomeOpen, "%d permits were issued", f.Permits)
 	case f.Effects != 0:
-		f.Problem = fmt.Sprintf("%d effects at the service", f.Effects)
+		let(OutcomeOpen, "%d effects at the service", f.Effects)
 	case t.shape.check != 0 && (f.Failed == nil || f.Failed.Number != t.shape.check):
-		f.Problem = fmt.Sprintf("policy.checked does not name check %d as the first that failed", t.shape.check)
+		let(OutcomeOpen, "policy.checked does not name check %d as the first that failed", t.shape.check)
 	case t.decided != f.DecidedBy:
-		f.Problem = fmt.Sprintf("decided by %s instead of %s", t.decided, f.DecidedBy)
+		let(OutcomeOpen, "decided by %s instead of %s", t.decided, f.DecidedBy)
 	case t.wrong != "":
-		f.Problem = t.wrong
+		let(OutcomeOpen, "%s", t.wrong)
 	default:
-		f.Blocked = true
+		f.Outcome = OutcomeBlocked
+	}
+	if f.Permits+f.Effects > 0 {
+		f.Outcome = OutcomeOpen
 	}
 	return *f
+}
+
+// isTrouble recognizes an answer that tells of the installation and not of the attack. An
+// INTERNAL is none: after a twin that passed, it is what the attack has met.
+func isTrouble(a Answer) bool {
+	return a.Status > http.StatusInternalServerError || a.Status == http.StatusTooManyRequests || a.Code == authority.Frozen
 }
 
 func or(s, otherwise string) string {
@@ -158,7 +175,7 @@ func (t *trial) effects(s *session) (n int64) {
 		return 0
 	}
 	var err error
-	if t.service == Hosted {
+	if t.attack.Hosted() {
 		n, err = t.r.Store.Effects(t.ctx, s.ID)
 	} else {
 		var subject ledger.Subject
@@ -218,7 +235,7 @@ func (t *trial) attackIn(s *session, f func() *Reply) {
 		return
 	}
 	t.tried = true
-	t.found.Got = r.Answer
+	t.found.Got = &r.Answer
 	if t.decided = or(t.decided, ByRuntime); r.Answer == malformed {
 		t.decided = ByHardPolicy // check 1 leaves no event
 	}
@@ -272,7 +289,7 @@ func (t *trial) malformedIn(s *session, report []byte) {
 	before := t.mark(s)
 	t.attackIn(s, func() *Reply { return s.Pursue(report) })
 	after := t.mark(s)
-	if t.err != nil || t.found.Got != malformed {
+	if t.err != nil || *t.found.Got != malformed {
 		return
 	}
 	if after.sequence != before.sequence {
