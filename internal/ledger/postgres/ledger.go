@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"countersign/internal/ledger"
+	"countersign/internal/ledger/postgres/outbox"
 )
 
 // Options of one opening. The zero value is the product's.
@@ -53,10 +54,11 @@ type Ledger struct {
 	reads    *pgxpool.Pool
 	queue    *queue
 	hub      ledger.Hub
-	outbox   *outbox
+	outbox   *outbox.Outbox
 	presence *presence
 	keys     atomic.Pointer[map[string]string] // fingerprints, once CheckInstallation was asked about them
 	patience time.Duration                     // with a read: readLimit, only tests set less
+	blocked  time.Duration                     // blockedFor, only tests set another
 
 	writers   sync.WaitGroup
 	services  sync.WaitGroup
@@ -87,7 +89,7 @@ func open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 	if options.QueueSize <= 0 {
 		options.QueueSize = defaultQueueSize
 	}
-	l := &Ledger{patience: readLimit, options: options, queue: newQueue(options.QueueSize, options.BatchLimit), outbox: newOutbox()}
+	l := &Ledger{patience: readLimit, blocked: blockedFor, options: options, queue: newQueue(options.QueueSize, options.BatchLimit), outbox: outbox.New()}
 	defer func() {
 		if err != nil {
 			l.closePools()
@@ -115,7 +117,17 @@ func open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 
 // enter prepares a session that may write. While it lives the keys of the ledger
 // cannot be replaced; when they were, before it came, it is refused.
+//
+// A pooler that stands between may keep the settings of the session from the server, so
+// the isolation is asked for.
 func (l *Ledger) enter(ctx context.Context, c *pgx.Conn) error {
+	var level string
+	if err := c.QueryRow(ctx, `SHOW transaction_isolation`).Scan(&level); err != nil {
+		return err
+	}
+	if level != isolation {
+		return fmt.Errorf("postgres: transactions are %s, and have to be %s: let whatever stands between pass default_transaction_isolation on", level, isolation)
+	}
 	entered, err := lockServed(ctx, c, `SELECT pg_try_advisory_lock_shared($1)`)
 	if err != nil {
 		return err
@@ -177,15 +189,23 @@ func (l *Ledger) fault(point string) error {
 	return l.options.Fault(point)
 }
 
+// isolation is the level that every transaction runs at, whatever the database, the role
+// or the environment has for a default. At repeatable read a claim that has waited for a
+// freeze would still see the workspace as it was before. Only tests set another.
+var isolation = "read committed"
+
 // Sessions of the ledger. The planner is bound: every statement finds its rows
 // by a key it is given, and a plan made while the tables were still empty must
 // not scan them when they are large.
 var (
 	commonSession = map[string]string{
 		"statement_timeout": fmt.Sprint(commitLimit.Milliseconds()),
-		"enable_seqscan":    "off",
-		"plan_cache_mode":   "force_generic_plan",
-		"jit":               "off",
+		// Each statement of a transaction has to see what was committed before it began,
+		// or else a lock that was waited for protects nothing: see enter.
+		"default_transaction_isolation": isolation,
+		"enable_seqscan":                "off",
+		"plan_cache_mode":               "force_generic_plan",
+		"jit":                           "off",
 		// A client machine that vanished is noticed after half a minute.
 		"tcp_keepalives_idle":     "10",
 		"tcp_keepalives_interval": "5",

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"sync"
 	"time"
 
 	"countersign/internal/ledger"
@@ -15,70 +13,10 @@ const (
 	// notifyEvery bounds the rate of NOTIFY: each takes a lock of the whole
 	// database cluster for a moment.
 	notifyEvery = 10 * time.Millisecond
-	// payloadLimit is below the 8,000 bytes that the server takes.
-	payloadLimit = 7000
 )
 
 // Watch wakes after a commit that wrote the subject, in this process or another.
 func (l *Ledger) Watch(key ledger.Key) *ledger.Watcher { return l.hub.Watch(key) }
-
-// outbox gathers the subjects that other replicas are to hear of.
-type outbox struct {
-	mu    sync.Mutex
-	keys  map[ledger.Key]struct{}
-	ready chan struct{} // holds one token when keys is not empty
-}
-
-func newOutbox() *outbox {
-	return &outbox{keys: make(map[ledger.Key]struct{}), ready: make(chan struct{}, 1)}
-}
-
-func (o *outbox) add(keys []ledger.Key) {
-	if len(keys) == 0 {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, key := range keys {
-		o.keys[key] = struct{}{}
-	}
-	select {
-	case o.ready <- struct{}{}:
-	default:
-	}
-}
-
-// take empties the outbox into payloads.
-func (o *outbox) take() []string {
-	o.mu.Lock()
-	keys := o.keys
-	o.keys = make(map[ledger.Key]struct{})
-	o.mu.Unlock()
-	var payloads []string
-	var page []ledger.Key
-	size := 2
-	flush := func() {
-		if len(page) == 0 {
-			return
-		}
-		b, err := json.Marshal(page)
-		if err != nil || len(b) > payloadLimit {
-			b = []byte("*") // everything
-		}
-		payloads = append(payloads, string(b))
-		page, size = nil, 2
-	}
-	for key := range keys {
-		// Escaping may lengthen a text; flush measures what comes out.
-		n := len(key.Workspace) + len(key.Kind) + len(key.ID) + len(`{"Workspace":"","Kind":"","ID":""},`)
-		if size+n > payloadLimit {
-			flush()
-		}
-		page, size = append(page, key), size+n
-	}
-	flush()
-	return payloads
-}
 
 // notify tells other replicas what was committed, until ctx ends; then it tells
 // the rest.
@@ -86,10 +24,10 @@ func (l *Ledger) notify(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			l.tell(l.outbox.take())
+			l.tell(l.outbox.Take())
 			return
-		case <-l.outbox.ready:
-			l.tell(l.outbox.take())
+		case <-l.outbox.Ready:
+			l.tell(l.outbox.Take())
 		}
 		select {
 		case <-ctx.Done():

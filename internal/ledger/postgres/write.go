@@ -86,7 +86,7 @@ func (l *Ledger) answer(group []*job, results []ledger.Result) {
 		}
 	}
 	l.hub.Wake(keys...)
-	l.outbox.add(keys)
+	l.outbox.Add(keys)
 	for i, j := range group {
 		j.answered <- results[i]
 	}
@@ -116,7 +116,9 @@ func (l *Ledger) try(group []*job, results *[]ledger.Result) error {
 	if err != nil {
 		return err
 	}
+	waited := l.unblocking(c)
 	verdict, err := l.send(ctx, c, group)
+	waited()
 	if err == nil && l.options.AfterCommit != nil {
 		l.options.AfterCommit()
 	}
