@@ -1,6 +1,6 @@
 package identity
 
-// Without leaves one check out: "expiry", "own" or "all".
+// Without leaves one check out: "expiry", "right", "own" or "all".
 func (o *Owners) Without(name string) *Owners {
 	o.without = check(name)
 	return o

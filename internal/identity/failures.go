@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// MaxWrong is how many wrong secrets one remote address has in a minute.
+	// MaxWrong is how many wrong secrets one remote address has in a minute until
+	// the next one is a [RateLimitError].
 	MaxWrong = 5
-	// MaxWrongAll is how many the whole process has in a minute.
+	// MaxWrongAll is how many the whole process has.
 	MaxWrongAll = 100
 )
 
 // window is how long a failure counts: at now == failure + window it does not.
 const window = time.Minute
 
-// RateLimitError refuses an attempt to sign in. The next one after RetryAfter
-// has passed is compared again.
+// RateLimitError refuses a wrong secret after too many others. One after RetryAfter
+// has passed is [ErrUnauthenticated] again.
 type RateLimitError struct{ RetryAfter time.Duration }
 
 func (e *RateLimitError) Error() string {
@@ -37,9 +38,9 @@ type failures struct {
 	list []failure
 }
 
-// try calls right unless a bound was reached, and remembers when it says no. The
-// lock is held throughout, so that attempts at once cannot pass the bound together.
-func (f *failures) try(now time.Time, remote string, right func() bool, without check) error {
+// count remembers a wrong secret, unless a bound was reached, and returns how it is
+// refused. The lock is held throughout, so that attempts at once cannot pass the bound together.
+func (f *failures) count(now time.Time, remote string, without check) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// One of the future is from before the clock was set back.
@@ -55,8 +56,6 @@ func (f *failures) try(now time.Time, remote string, right func() bool, without 
 		return &RateLimitError{window - now.Sub(own[0].at)}
 	case len(f.list) >= MaxWrongAll && without != checkAll:
 		return &RateLimitError{window - now.Sub(f.list[0].at)}
-	case right():
-		return nil
 	}
 	f.list = append(f.list, failure{now, remote})
 	return ErrUnauthenticated

@@ -10,13 +10,13 @@
 // (now >= expiresAt), whatever the row says.
 //
 // Wrong secrets are counted in a window of one minute: [MaxWrong] for each
-// remote address and [MaxWrongAll] for the process. Whoever reached a bound is
-// refused without a comparison, the right secret included, until a failure
-// leaves the window. The first bound slows a guesser, and a guesser at one
-// address does not lock the owner out at another; the second bounds memory and a
-// guesser with many addresses, who then does lock the owner out. With
-// replicas each counts for itself; the secret has 256 bits, so guessing is not
-// what the bound must prevent.
+// remote address and [MaxWrongAll] for the process. After that each further one is
+// refused with how long to wait, until a failure leaves the window. The bounds keep
+// a program with the wrong secret from filling log and memory, and tell it to wait.
+// They do not prevent guessing, which 256 random bits do: the right secret is
+// compared first and always taken, so that nobody keeps the owner out. It is not
+// counted either: each session is a row of the ledger, and whoever has the secret
+// can write more than that. With replicas each counts for itself.
 //
 // # Agent
 //
@@ -83,6 +83,7 @@ type check string
 
 const (
 	checkExpiry check = "expiry" // of sessions and tokens
+	checkRight  check = "right"  // that the right secret is taken whatever the bounds say
 	checkOwn    check = "own"    // MaxWrong
 	checkAll    check = "all"    // MaxWrongAll
 )

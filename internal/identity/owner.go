@@ -32,19 +32,19 @@ func NewOwners(l Ledger, workspace, secret string) *Owners {
 	return &Owners{ledger: l, workspace: workspace, secret: sha256.Sum256([]byte(secret))}
 }
 
-// SignIn exchanges the owner secret for a cookie. The remote address is the
-// peer's host without a port; wrong secrets are counted by it. A wrong secret is
-// [ErrUnauthenticated], a bound that was reached a *[RateLimitError]; neither
-// is written to the ledger. Hashes of equal length are compared in constant time.
+// SignIn exchanges the owner secret for a cookie. The right one is taken whatever
+// came before it. The remote address is the peer's host without a port; wrong
+// secrets are counted by it. A wrong secret is [ErrUnauthenticated], or a
+// *[RateLimitError] when a bound was reached; neither is written to the ledger.
+// Hashes of equal length are compared in constant time.
 func (o *Owners) SignIn(ctx context.Context, secret, remote string) (cookie string, s Session, err error) {
 	now, err := o.ledger.Now(ctx)
 	if err != nil {
 		return "", Session{}, unavailable(err)
 	}
 	given := sha256.Sum256([]byte(secret))
-	right := func() bool { return subtle.ConstantTimeCompare(given[:], o.secret[:]) == 1 }
-	if err := o.failures.try(now, remote, right, o.without); err != nil {
-		return "", Session{}, err
+	if subtle.ConstantTimeCompare(given[:], o.secret[:]) != 1 || o.without == checkRight {
+		return "", Session{}, o.failures.count(now, remote, o.without)
 	}
 	cookie = newSecret()
 	s = Session{Hash(cookie), now.Add(SessionLife)}

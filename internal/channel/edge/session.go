@@ -49,7 +49,7 @@ func RegisterSessions(a *API, owners *identity.Owners) {
 		Operation: huma.Operation{
 			OperationID: "sign-in", Method: http.MethodPost, Path: SessionPath, Tags: []string{"owner"},
 			Summary:     "Sign in as the owner",
-			Description: "Exchanges the owner secret for a session cookie of 12 hours. After five wrong secrets in a minute from one address every attempt from there is 429.",
+			Description: "Exchanges the owner secret for a session cookie of 12 hours. After five wrong ones in a minute from one address, or a hundred from all, each further wrong one is 429; the right one is always taken.",
 		},
 		Reasons: []string{RateLimited},
 	}, func(ctx context.Context, in *signIn) (*signedIn, error) {
@@ -57,7 +57,7 @@ func RegisterSessions(a *API, owners *identity.Owners) {
 		limited, isLimited := errors.AsType[*identity.RateLimitError](err)
 		switch {
 		case errors.Is(err, identity.ErrUnauthenticated):
-			// At most as many as are let through: five in a minute from one address.
+			// At most as many as are counted: five in a minute from one address.
 			a.log.WarnContext(ctx, "an owner secret was refused", "remote", in.remote)
 			return nil, Refuse(AuthenticationRequired, "The secret is not the owner's.").With("WWW-Authenticate", ownerChallenge)
 		case isLimited:
