@@ -30,6 +30,7 @@ type installation struct {
 	without     string                          // a check that the control plane's API leaves out
 	shopWithout string                          // a check that the store leaves out
 	plane       func(http.Handler) http.Handler // in front of the control plane; nil: nothing
+	shop        func(http.Handler) http.Handler // in front of the store; nil: nothing
 
 	dir    string
 	origin string
@@ -51,6 +52,9 @@ func (i *installation) start(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, open.Close()) })
 	server.Config.Handler = open.Handler()
+	if i.shop != nil {
+		server.Config.Handler = i.shop(server.Config.Handler)
+	}
 	server.Start()
 	t.Cleanup(server.Close)
 
@@ -99,6 +103,19 @@ func must(t *testing.T, err error) {
 // exit status.
 func (i *installation) play(t *testing.T, script string) (string, int) {
 	t.Helper()
+	return agentPlays(i.hand(t), script)
+}
+
+// agentPlays runs the agent command with the token in the environment.
+func agentPlays(session client.Session, script string) (string, int) {
+	var out, log bytes.Buffer
+	status := execute([]string{"agent", "--origin", session.Origin, "--script", script}, streams{Out: &out, Err: &log})
+	return out.String() + log.String(), status
+}
+
+// hand creates a run and puts its token into the environment.
+func (i *installation) hand(t *testing.T) client.Session {
+	t.Helper()
 	ctx := context.Background()
 	secret, err := keys.ReadSecret(filepath.Join(i.dir, "control", "owner.secret"))
 	must(t, err)
@@ -112,9 +129,7 @@ func (i *installation) play(t *testing.T, script string) (string, int) {
 	session, _, err := owner.IssueToken(ctx, id)
 	must(t, err)
 	t.Setenv("COUNTERSIGN_TOKEN", session.Token)
-	var out, log bytes.Buffer
-	status := execute([]string{"agent", "--origin", session.Origin, "--script", script}, streams{Out: &out, Err: &log})
-	return out.String() + log.String(), status
+	return session
 }
 
 // TestAgentNeedsEveryCheck lets the agent play against a server with one check
