@@ -138,7 +138,8 @@ func TestUnfreezeAnother(t *testing.T) {
 	b.expect("409")
 	b.shows("#frozen", "from elsewhere")
 	b.do(chromedp.SendKeys(chromedp.CSS("#unfreeze-reason"), "A late click."))
-	eval[bool](b, `document.querySelector("#act-unfreeze [name=epoch]").value = "7", true`) // as of a page that has seen another
+	// As of a page that has seen another, at the last moment: a refresh would put it right.
+	eval[bool](b, `document.querySelector("#confirm-unfreeze").addEventListener("close", () => { document.querySelector("#act-unfreeze [name=epoch]").value = "7" }, { once: true }), true`)
 	b.do(chromedp.Click(chromedp.CSS("#act-unfreeze button")), chromedp.Click(chromedp.CSS(`#confirm-unfreeze button[value="yes"]`)))
 	b.shows("#said", "REVISION_CONFLICT")
 	b.shows("#frozen", "freeze 1")
