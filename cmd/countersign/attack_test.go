@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -244,7 +245,11 @@ func TestAttackCommand(t *testing.T) {
 	says(t, program(t, "attack", "B10", "--out", filepath.Join(t.TempDir(), "no", "x")), statusUsage, "give a new folder in one that exists")
 	says(t, program(t, "attack", "B10", "--database", "postgres://u:p@127.0.0.1:1/none"), statusUsage, "PGPASSWORD")
 	says(t, program(t, "attack", "B10", "--database", "mysql://x"), statusUsage, "--database")
-	says(t, program(t, "attack", "B10", "--database", "postgres://127.0.0.1:1/none"), statusNotReady, "start PostgreSQL")
+	kept := filepath.Join(t.TempDir(), "kept")
+	says(t, program(t, "attack", "B10", "--out", kept, "--database", "postgres://127.0.0.1:1/none"), statusNotReady, "start PostgreSQL")
+	if _, err := os.Lstat(kept); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what has not begun keeps a folder: %v", err)
+	}
 	file := filepath.Join(t.TempDir(), "taken")
 	must(t, os.WriteFile(file, nil, 0o600))
 	cmd := program(t, "attack", "B10", "--service", "bank")

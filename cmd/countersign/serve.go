@@ -30,8 +30,9 @@ type serveCommand struct {
 }
 
 func (serveCommand) Help() string {
-	return `Opens what init created and serves it until SIGTERM or SIGINT; then streams end, running requests finish,
-and the status is 0, within 10 seconds. With SQLite it holds the folder's lock.
+	return `Opens what init created and serves it until SIGTERM or SIGINT, or the end of its terminal (SIGHUP, unless
+nohup has it ignored); then streams end, running requests finish, and the status is 0, within 10 seconds. With
+SQLite it holds the folder's lock.
 
 It prints what it serves and then the line "countersign: ready at ORIGIN" to stderr.
 

@@ -74,11 +74,11 @@ func (c *Command) Run(ctx context.Context, s command.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, k.close()) }()
 	b, err := open(ctx, c.Database, lines, k, s.Err)
 	if err != nil {
-		return err
+		return errors.Join(err, k.discard())
 	}
+	defer func() { err = errors.Join(err, k.close()) }()
 	err = c.carryOut(ctx, b, lines, s)
 	if closing := b.close(); err == nil {
 		err = closing

@@ -57,6 +57,14 @@ func (k *keep) file(name string, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// discard removes the folder of a suite that has not begun.
+func (k *keep) discard() error {
+	if k == nil {
+		return nil
+	}
+	return errors.Join(k.lines.Close(), os.RemoveAll(k.dir))
+}
+
 func (k *keep) close() error {
 	if k == nil {
 		return nil
