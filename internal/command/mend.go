@@ -17,14 +17,21 @@ import (
 )
 
 // Mend adds to an error of something that is not ready what makes it ready. dir and
-// d are what the command was given; the commands that it names have them too.
+// d are what the command was given; the commands that it names have them too. A
+// command without --dir gives "", and is told of none.
 func Mend(err error, dir string, d Database) error {
 	advise := func(format string, args ...any) error {
 		return fmt.Errorf("%w; %s", err, fmt.Sprintf(format, args...))
 	}
+	another := ""
+	if dir != "" {
+		another = ", or give another --dir"
+	}
 	switch {
 	case err == nil:
 		return nil
+	case dir == "" && errors.Is(err, app.ErrForeign):
+		return advise("give --database an empty one")
 	case errors.Is(err, keys.ErrNotInitialized):
 		return fmt.Errorf("%s holds no installation; give --dir the folder that `countersign init` made, or make one: `countersign init --dir %s%s`", dir, dir, d.Flag())
 	case errors.Is(err, app.ErrNoLedger):
@@ -38,7 +45,7 @@ func Mend(err error, dir string, d Database) error {
 	case errors.Is(err, ledger.ErrPending):
 		return advise("that is `countersign migrate --dir %s%s`", dir, d.Flag())
 	case errors.Is(err, sqlite.ErrLocked), errors.Is(err, store.ErrInUse):
-		return advise("stop that process, or give another --dir")
+		return advise("stop that process%s", another)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return advise("stop the process that listens there, or give another address")
 	}
@@ -52,7 +59,7 @@ func Mend(err error, dir string, d Database) error {
 		return advise("give an address of this machine, with a port that this user may listen on")
 	}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return advise("give this user access to it, or another --dir")
+		return advise("give this user access to it%s", another)
 	}
 	return err
 }

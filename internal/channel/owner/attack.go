@@ -23,7 +23,7 @@ func (o *owner) registerAttacks(api *edge.API) {
 	edge.Register(api, operation("list-attacks", http.MethodGet, "/attacks", "The catalog of authored attacks",
 		"Every attack with what it alters, its benign twin and the codes that must answer it. What they show is no measurement of a live model."), o.attacks)
 	edge.Register(api, operation("run-attack", http.MethodPost, "/attacks/run", "Carry out one attack",
-		"Plays the benign twin and then the attack in synthetic runs on a local service, through this server's own listener; that takes a few seconds. The runs are revoked at the end; lists and pages leave them out, and so do the metrics decisions_total and executions_total. One attack at a time, none while the workspace is frozen, and none while attacks have made "+strconv.Itoa(attack.MaxRuns)+" runs in the last hour. A caller that hangs up ends nothing.",
+		"Plays the benign twin and then the attack in synthetic runs on a local service, through this server's own listener; that takes a few seconds. The runs are revoked at the end; lists and pages leave them out, and so do the metrics decisions_total and executions_total. Each server process carries out one attack at a time, none while the workspace is frozen, and none while attacks have made "+strconv.Itoa(attack.MaxRuns)+" runs in the last hour. A caller that hangs up ends nothing.",
 		authority.NotFound, authority.Frozen, authority.AttemptInProgress, authority.NotImplemented, edge.RateLimited), o.attack)
 }
 

@@ -61,8 +61,8 @@ func open(ctx context.Context, url string, lines []attack.Line, k *keep, log io.
 	}
 	b.later(func() error { return os.RemoveAll(b.dir) })
 	control := filepath.Join(b.dir, "control")
-	if err := app.Init(ctx, control, url); err != nil {
-		return nil, command.Mend(err, control, database)
+	if err := initialize(ctx, control, database); err != nil {
+		return nil, err
 	}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))
 	c := app.Config{Dir: control, Addr: "localhost:0", Database: url, Log: logger}
@@ -72,7 +72,7 @@ func open(ctx context.Context, url string, lines []attack.Line, k *keep, log io.
 		}
 	}
 	if b.plane, err = app.Open(ctx, c); err != nil {
-		return nil, command.Mend(err, control, database)
+		return nil, command.Mend(err, "", database)
 	}
 	b.later(b.plane.Close)
 	b.serve(b.plane.Serve)
@@ -80,6 +80,12 @@ func open(ctx context.Context, url string, lines []attack.Line, k *keep, log io.
 		return nil, err
 	}
 	return b, nil
+}
+
+// initialize makes the installation. A database that was empty may have got another's
+// meanwhile: then that keeps it, with app.ErrForeign.
+func initialize(ctx context.Context, control string, database command.Database) error {
+	return command.Mend(app.Init(ctx, control, database.Database), "", database)
 }
 
 func (b *bench) later(f func() error) { b.end = append(b.end, f) }

@@ -90,7 +90,7 @@ func (r *Runner) Run(ctx context.Context, id, service string) (*Result, error) {
 // carry carries an attack out that applies to the service.
 func (r *Runner) carry(ctx context.Context, a *Attack, service string) (*Result, error) {
 	if !r.busy.TryLock() {
-		return nil, &authority.Denial{Reason: authority.AttemptInProgress, Detail: "An attack is under way; one is carried out at a time."}
+		return nil, &authority.Denial{Reason: authority.AttemptInProgress, Detail: "An attack is under way; this server carries out one at a time."}
 	}
 	defer r.busy.Unlock()
 	if err := r.thawed(ctx); err != nil {
