@@ -79,7 +79,7 @@ var reasons = []Reason{
 	{authority.TurnLimit, 409, "Turn limit reached", "Ask the owner for a new run.", 0},
 	{authority.OwnerRevoked, 200, "Revoked by the owner", "Ask the owner for a new run.", 0},
 	{authority.CredentialMisuse, 403, "Credential used in the wrong place", "Use a token only for its run and at the origin it was issued for; the run has been ended.", 0},
-	{authority.Frozen, 409, "Workspace frozen", "Nothing is issued or dispatched while it lasts; a run that is paused for it goes on when the owner retries it afterwards.", 0},
+	{authority.Frozen, 409, "Workspace frozen", "No run gets a permit or sends anything while it lasts; a run that is paused for it goes on when the owner retries it afterwards.", 0},
 	{authority.InvalidRequest, 400, "Invalid request", "Correct what errors names; nothing was stored.", 0},
 	{authority.NotImplemented, 501, "Not built", "Choose another value; api/protocol.md says what exists.", 0},
 	{authority.NotFound, 404, "Not found", "Check the path and the id; /openapi.json, /protocol and /reasons say what there is.", 0},

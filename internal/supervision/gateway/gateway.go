@@ -280,7 +280,7 @@ func (g *Gateway) commit(ctx context.Context, a *attempt) (again bool, err error
 		case ledger.OnEpoch:
 			return true, g.learnEpoch(ctx)
 		case ledger.OnFreeze:
-			return false, &authority.Denial{Reason: authority.Frozen, Detail: "The workspace is frozen; nothing is issued or dispatched until an owner unfreezes it."}
+			return false, &authority.Denial{Reason: authority.Frozen, Detail: "The workspace is frozen; no run gets a permit or sends anything until an owner unfreezes it."}
 		}
 		return true, nil
 	case ledger.NotStored:

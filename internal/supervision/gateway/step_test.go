@@ -689,6 +689,11 @@ func TestFreezeDuringAStep(t *testing.T) {
 			if s := h.state(id); s.Permit != nil || s.Lease != nil || h.count(id, "execution.dispatched") != 0 || h.count(id, "permit.revoked") != map[bool]int{false: 0, true: 1}[late] {
 				t.Errorf("late %t: permit %+v, lease %+v", late, s.Permit, s.Lease)
 			}
+			for _, e := range h.events(id) {
+				if e.Type == "permit.revoked" && !strings.Contains(string(e.Data), `"cause":"freeze"`) {
+					t.Errorf("revoked for another cause: %s", e.Data)
+				}
+			}
 			h.refuses(authority.Frozen, h.Retry(t.Context(), id)) // what it lacks is asked for again
 			h.stopped(id, authority.Frozen, "retry")
 			lift()
