@@ -107,7 +107,7 @@ func (c *serveCommand) announce(a *app.App, w io.Writer) {
 		}
 	}
 	if f := a.Frozen(); f.Frozen {
-		fmt.Fprintf(w, "frozen    by freeze %d since %s; lift it: countersign unfreeze --dir %s --epoch %d --reason TEXT\n", f.Epoch, f.Since, quoted(c.Dir), f.Epoch)
+		fmt.Fprintf(w, "frozen    by freeze %d since %s; lift it: countersign unfreeze --origin %s --dir %s --epoch %d --reason TEXT\n", f.Epoch, f.Since, a.Origin(), quoted(c.Dir), f.Epoch)
 	}
 	if addr := a.MetricsAddr(); addr != "" {
 		fmt.Fprintf(w, "metrics   http://%s/metrics\n", addr)
