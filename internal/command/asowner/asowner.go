@@ -30,6 +30,8 @@ type signedIn struct {
 	Dir        string `placeholder:"D" env:"COUNTERSIGN_DIR" help:"Folder of the installation; its owner.secret signs in."`
 	SecretFile string `placeholder:"FILE" env:"COUNTERSIGN_SECRET_FILE" help:"File with the owner's secret. Default: owner.secret in --dir."`
 	JSON       bool   `name:"json" help:"Print one JSON object a line, and nothing else."`
+
+	patience time.Duration // for how long signing in is tried again after a 503
 }
 
 const ownerStatus = `
@@ -47,7 +49,7 @@ func (c *signedIn) act(ctx context.Context, s command.Streams, do func(*client.O
 		return command.Usage("--origin: want an origin such as http://localhost:8420 or https://host, in lower case and without a path")
 	}
 	o := &client.Owner{Origin: c.origin(), HTTP: client.New()}
-	if _, err = o.SignIn(ctx, secret); err == nil {
+	if err = c.enter(ctx, o, secret); err == nil {
 		err = do(o)
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), signOutTime)
 		defer cancel()
@@ -59,6 +61,23 @@ func (c *signedIn) act(ctx context.Context, s command.Streams, do func(*client.O
 		return command.Differs("interrupted: %w", err)
 	}
 	return c.explain(err)
+}
+
+// enter signs in. What a try that is answered 503 may have left is a session that nobody
+// has the cookie of.
+func (c *signedIn) enter(ctx context.Context, o *client.Owner, secret string) error {
+	for end := time.Now().Add(c.patience); ; {
+		_, err := o.SignIn(ctx, secret)
+		refused, ok := errors.AsType[*client.RefusedError](err)
+		if !ok || refused.Status != http.StatusServiceUnavailable || !time.Now().Before(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(waitStep):
+		}
+	}
 }
 
 // signOutTime is how long an answer to signing out is waited for.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"time"
 
 	"countersign/internal/client"
@@ -59,12 +60,13 @@ func (c *Freeze) Run(ctx context.Context, s command.Streams) error {
 		}
 		return c.export(ctx, s)
 	}
+	c.patience = cmp.Or(c.patience, signInFor)
 	err := c.act(ctx, s, func(o *client.Owner) error {
 		var before *narrate.Standing
 		var err error
 		if c.Reason != nil {
 			r, answered := o.Freeze(ctx, *c.Reason)
-			before, err = c.told(s, r, repeatable(r, answered), (*narrate.Standing).Answer)
+			before, err = c.told(s, r, repeatable(r, answered, "give the same command again"), (*narrate.Standing).Answer)
 		} else {
 			r, answered := o.FreezeState(ctx)
 			before, err = c.told(s, r, answered, (*narrate.Standing).State)
@@ -82,6 +84,10 @@ func (c *Freeze) Run(ctx context.Context, s command.Streams) error {
 	}
 	return err
 }
+
+// signInFor is for how long freezing and unfreezing try to sign in at a server whose ledger
+// stores nothing at the moment; the freeze itself is then tried by the server for as long.
+const signInFor = 20 * time.Second
 
 // What was dispatched has its outcome, or is unconfirmed, when its attempt has had its ten
 // seconds and a round of the server has found it; the rest is for slow machines.
@@ -151,7 +157,7 @@ func (c *Freeze) export(ctx context.Context, s command.Streams) error {
 // Unfreeze is the command that lifts the freeze.
 type Unfreeze struct {
 	Reason string `required:"" placeholder:"TEXT" help:"Why; 1 to 500 characters, kept in the evidence."`
-	Epoch  int64  `placeholder:"N" help:"Lift freeze N only; when another one has come since, that stays."`
+	Epoch  int64  `placeholder:"N" help:"Lift freeze N only; when another one has come since, that stays. Default: the newest when the command begins."`
 	signedIn
 }
 
@@ -159,7 +165,11 @@ type Unfreeze struct {
 func (Unfreeze) Help() string {
 	return `Lifts the standing freeze. Runs that it has stopped go on when their owner retries them, on their page or with
 run retry. In a workspace that is not frozen nothing changes. What has no outcome is shown as by freeze: that may be
-older than the freeze, and lifting it resolves none of it. With --json the answer of POST /api/v1/owner/unfreeze.
+older than the freeze, and lifting it resolves none of it. With --json the answer of POST /api/v1/owner/unfreeze, or
+of GET /api/v1/owner/freeze when the workspace was never frozen.
+
+After a lost answer give the command again with --epoch, as it says then: without it the second one would lift a
+freeze that has come meanwhile.
 
 Example: countersign unfreeze --dir D --epoch 1 --reason "The agent is revoked"` + ownerStatus
 }
@@ -169,9 +179,28 @@ func (c *Unfreeze) Run(ctx context.Context, s command.Streams) error {
 	if c.Epoch < 0 {
 		return command.Usage("--epoch: want the number of a freeze")
 	}
+	c.patience = cmp.Or(c.patience, signInFor)
 	return c.act(ctx, s, func(o *client.Owner) error {
-		r, err := o.Unfreeze(ctx, c.Reason, c.Epoch)
-		stands, err := c.told(s, r, repeatable(r, err), (*narrate.Standing).Answer)
+		epoch := c.Epoch
+		if epoch == 0 {
+			r, err := o.FreezeState(ctx)
+			if err != nil {
+				return err
+			}
+			stands, err := narrate.ParseStanding(r.Body)
+			if err != nil {
+				return err
+			}
+			if epoch = stands.Epoch; epoch == 0 { // a request without one would lift a freeze that comes now
+				_, err = c.told(s, r, nil, (*narrate.Standing).State)
+				return err
+			}
+		}
+		r, err := o.Unfreeze(ctx, c.Reason, epoch)
+		if r.Status >= http.StatusInternalServerError {
+			fmt.Fprintf(s.Err, "Give it again for the same freeze: countersign unfreeze%s --epoch %d --reason TEXT\n", c.again(), epoch)
+		}
+		stands, err := c.told(s, r, repeatable(r, err, fmt.Sprintf("give it again with --epoch %d", epoch)), (*narrate.Standing).Answer)
 		if err == nil && stands.Changed && !c.JSON {
 			again := c.again()
 			fmt.Fprintf(s.Err, "What it has stopped: countersign run list%s --reason FROZEN; each goes on by: countersign run retry ID%s\n", again, again)
@@ -180,10 +209,10 @@ func (c *Unfreeze) Run(ctx context.Context, s command.Streams) error {
 	})
 }
 
-// repeatable says of an answer that did not come that the command may be given again.
-func repeatable(r client.Reply, err error) error {
+// repeatable says of an answer that did not come how the command may be given again.
+func repeatable(r client.Reply, err error, how string) error {
 	if op, ok := errors.AsType[*net.OpError](err); err != nil && r.Status == 0 && !(ok && op.Op == "dial") {
-		return fmt.Errorf("it is unknown whether that was done, give the same command again: %w", err)
+		return fmt.Errorf("it is unknown whether that was done, %s: %w", how, err)
 	}
 	return err
 }
