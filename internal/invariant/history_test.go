@@ -508,6 +508,10 @@ func TestHistories(t *testing.T) {
 	})
 }
 
+// histories is how often the control lets its clients try: whether what they hear without
+// a guard has an order also depends on who comes first.
+const histories = 10
+
 // The control of the server's part: with a guard off the same clients hear what no order
 // explains.
 func TestHistoriesControl(t *testing.T) {
@@ -516,9 +520,12 @@ func TestHistoriesControl(t *testing.T) {
 			door := c.door
 			door.Machine = true
 			h := openHouse(t, "", func(a *app.Config) { a.Doors = door })
-			if starts, all := collect(h, c.play); linear(starts, all.ops) != porcupine.Illegal {
-				t.Errorf("the history of %d requests is lawful without the guard", len(all.ops))
+			for range histories {
+				if starts, all := collect(h, c.play); linear(starts, all.ops) == porcupine.Illegal {
+					return
+				}
 			}
+			t.Errorf("%d histories are lawful without the guard", histories)
 		})
 	}
 }
