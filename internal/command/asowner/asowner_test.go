@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"countersign/internal/command"
@@ -49,7 +50,10 @@ func newHouse(t *testing.T) *house {
 		"GET " + freezeRoute: func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, standing(false, 0)) },
 		"POST " + runs:       func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, // no answer
 	}
+	var one sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one.Lock() // an answer that is broken off orders nothing
+		defer one.Unlock()
 		what := r.Method + " " + r.URL.Path
 		h.requests = append(h.requests, what)
 		if cookie, err := r.Cookie("countersign_owner"); what != signIn && (err != nil || cookie.Value != "session") {
