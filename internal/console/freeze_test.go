@@ -98,11 +98,20 @@ func TestFreezePage(t *testing.T) {
 	onRun.accessible("run-frozen")
 	onLimits.accessible("limits-frozen")
 
+	// What was without an outcome when the workspace was frozen stays on the page with the one it gets.
+	onLost := h.signedIn("/runs/" + lost.run)
+	onLost.do(chromedp.Click(chromedp.CSS("#act-probe button")))
+	b.shows("#settled", "not applied")
+	b.shows("#settled", lost.run[len(lost.run)-8:])
+	b.shows("#unconfirmed", "No effect is unconfirmed.")
+	b.accessible("frozen-settled")
+
 	b.do(chromedp.SendKeys(chromedp.CSS("#unfreeze-reason"), "The agent is revoked."), chromedp.Click(chromedp.CSS("#act-unfreeze button")))
 	b.until(`document.querySelector("#confirm-unfreeze").open`)
 	b.do(chromedp.Click(chromedp.CSS(`#confirm-unfreeze button[value="yes"]`)))
 	b.shows("#said", "The freeze is lifted.")
 	b.shows("main h1", "Freeze the workspace")
+	b.until(`!document.querySelector("#settled")`)
 	for _, o := range append(others, b) {
 		o.until(`document.querySelector("#frozen").innerText.trim() === ""`)
 	}
