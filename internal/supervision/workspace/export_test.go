@@ -1,4 +1,4 @@
 package workspace
 
-// Forgets makes each try of a freeze or its end as if it were the first.
-func (w *Workspace) Forgets() { w.forgets = true }
+// Forgets makes each try of a freeze or its end as if it were the first, or ends that.
+func (w *Workspace) Forgets(does bool) { w.forgets = does }

@@ -49,49 +49,55 @@ func newIntruded(t *testing.T, open func(*ledger.Clock) openLedger, l *intruded)
 // meanwhile stays and is in the answer; to a request that names its freeze the answer is a conflict.
 func TestUnfreezeLiftsOne(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*ledger.Clock) openLedger) {
+		l := &intruded{}
+		h := newIntruded(t, open, l)
+		ctx := t.Context()
+		first := int64(1) // the freeze that is to be lifted
 		for name, way := range map[string]struct{ lost, full, early bool }{
 			"the answer is lost": {lost: true}, "nothing is stored": {full: true}, "a lost race": {early: true},
 		} {
-			for _, forgets := range []bool{false, true} {
-				for _, epoch := range []int64{0, 1} {
-					l := &intruded{lost: way.lost, full: way.full, early: way.early}
-					h := newIntruded(t, open, l)
-					ctx := t.Context()
-					_, err := h.Freeze(ctx, "first", session)
+			l.lost, l.full, l.early = way.lost, way.full, way.early
+			l.then = func() {
+				if !way.lost {
+					_, err := h.Unfreeze(ctx, "first is over", first, session)
 					must(t, err)
-					l.then = func() {
-						if !way.lost {
-							_, err := h.Unfreeze(ctx, "first is over", 1, session)
-							must(t, err)
-						}
-						f, err := h.Freeze(ctx, "second", session)
-						if err != nil || !f.Changed || f.Epoch != 2 {
-							t.Errorf("%s: the second freeze: %+v, %v", name, f, err)
-						}
-					}
-					if forgets {
-						h.Forgets()
-					}
-					l.armed.Store(true)
-					f, err := h.Unfreeze(ctx, "over", epoch, session)
-					switch {
-					case epoch == 1:
-						if reason(err) != "REVISION_CONFLICT" {
-							t.Errorf("%s, freeze 1 only: %+v, %v", name, f, err)
-						}
-					case forgets: // negative control
-						if must(t, err); f.Frozen || f.Epoch != 2 {
-							t.Errorf("%s: control: the second freeze stands without the guard too: %+v", name, f)
-						}
-						continue
-					default:
-						if must(t, err); !f.Frozen || f.Epoch != 2 || f.Reason != "second" || f.Changed {
-							t.Errorf("%s: answered %+v", name, f)
-						}
-					}
-					h.frozen(2, "second")
+				}
+				f, err := h.Freeze(ctx, "second", session)
+				if err != nil || !f.Changed || f.Epoch != first+1 {
+					t.Errorf("%s: the second freeze: %+v, %v", name, f, err)
 				}
 			}
+			unfreeze := func(epoch int64) (*workspace.Frozen, error) {
+				_, err := h.Freeze(ctx, "first", session)
+				must(t, err)
+				h.frozen(first, "first")
+				l.armed.Store(true)
+				return h.Unfreeze(ctx, "over", epoch, session)
+			}
+			over := func() {
+				_, err := h.Unfreeze(ctx, "all over", 0, session)
+				must(t, err)
+				first += 2
+			}
+			f, err := unfreeze(0)
+			if must(t, err); !f.Frozen || f.Epoch != first+1 || f.Reason != "second" || f.Changed {
+				t.Errorf("%s: answered %+v", name, f)
+			}
+			h.frozen(first+1, "second")
+			over()
+			if f, err := unfreeze(first); reason(err) != "REVISION_CONFLICT" {
+				t.Errorf("%s, that freeze only: %+v, %v", name, f, err)
+			}
+			h.frozen(first+1, "second")
+			over()
+			// Negative control: each try on its own lifts what it finds.
+			h.Forgets(true)
+			f, err = unfreeze(0)
+			h.Forgets(false)
+			if must(t, err); f.Frozen || f.Epoch != first+1 {
+				t.Errorf("%s: control: the second freeze stands without the guard too: %+v", name, f)
+			}
+			over()
 		}
 	})
 }
@@ -111,7 +117,7 @@ func TestFreezeOnce(t *testing.T) {
 				}
 			}
 			if forgets {
-				h.Forgets()
+				h.Forgets(true)
 			}
 			l.armed.Store(true)
 			f, err := h.Freeze(ctx, "stop", session)
