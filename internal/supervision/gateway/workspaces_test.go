@@ -21,7 +21,7 @@ import (
 // spareMethods of a gateway name nothing of the ledger's by an id, or are about what was
 // read already.
 var spareMethods = []string{
-	"Key", "Recall", "RecallService", "Saw", "Stored", "Settle", "Settled", "SettleDue", "LearnEpoch", "Catalog", "Explain", "Ask", "Observation", "Watch", "Freeze",
+	"Key", "Recall", "RecallService", "Saw", "Stored", "Settle", "Settled", "SettleDue", "LearnEpoch", "Catalog", "Explain", "Ask", "Observation", "Watch", "Freeze", "IsFrozen", "Standing", "Dated",
 	"Create", // with a policy's id, below
 }
 
@@ -66,9 +66,13 @@ func everyMethod(t *testing.T, g *gateway.Gateway, id, executionID, token string
 			if list, err = g.Find(ctx, "", "", 100); err == nil && len(list) == 0 {
 				err = &authority.Denial{Reason: authority.NotFound}
 			}
-		case name == "Open":
+		case name == "Open", name == "Intents":
+			read := g.Open
+			if name == "Intents" {
+				read = g.Intents
+			}
 			var list []records.Open
-			if list, err = g.Open(ctx); err == nil && len(list) == 0 {
+			if list, err = read(ctx); err == nil && len(list) == 0 {
 				err = &authority.Denial{Reason: authority.NotFound}
 			}
 		case m.NumIn() < 2 || m.In(1).Kind() != reflect.String:
