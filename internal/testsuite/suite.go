@@ -63,7 +63,9 @@ func test(ctx context.Context, out io.Writer) (err error) {
 	profile := filepath.Join(folder, "profile")
 	r := newReport(out)
 	tests := p.run("tests", func() error {
-		run := goTest(ctx, r, env, "-race", "-count=1", "-timeout=15m",
+		// Tests of processes and locks leave a core idle now and then; twice as many packages
+		// as cores fill it.
+		run := goTest(ctx, r, env, "-race", "-count=1", "-timeout=25m", fmt.Sprintf("-p=%d", 2*runtime.NumCPU()),
 			"-coverprofile="+profile, "-coverpkg="+strings.Join(covered, ","), "./...")
 		r.summary(10)
 		r.printPoints(pointLists)
