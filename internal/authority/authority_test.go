@@ -3,6 +3,7 @@ package authority_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -355,6 +356,13 @@ func TestIsID(t *testing.T) {
 }
 
 func TestDenial(t *testing.T) {
+	expired := fmt.Errorf("operate: %w", &authority.Denial{Reason: authority.PermitExpired})
+	if !authority.Denied(expired, authority.Frozen, authority.PermitExpired) || authority.Denied(expired, authority.Frozen) || authority.Denied(expired) {
+		t.Error("a denial is not told by its reason")
+	}
+	if authority.Denied(nil, authority.PermitExpired) || authority.Denied(errors.New(authority.PermitExpired), authority.PermitExpired) {
+		t.Error("what is no denial is taken for one")
+	}
 	if got := (&authority.Denial{Reason: authority.PermitExpired, Detail: "The permit has expired."}).Error(); got != "PERMIT_EXPIRED: The permit has expired." {
 		t.Errorf("error %q", got)
 	}

@@ -1,5 +1,10 @@
 package authority
 
+import (
+	"errors"
+	"slices"
+)
+
 // Reason codes, append-only because they travel on the wire and in evidence.
 // api/reasons.md says for each: status, meaning, what the caller does next.
 const (
@@ -84,3 +89,9 @@ type Denial struct {
 }
 
 func (d *Denial) Error() string { return d.Reason + ": " + d.Detail }
+
+// Denied reports whether err is a denial for one of the reasons.
+func Denied(err error, reasons ...string) bool {
+	d, ok := errors.AsType[*Denial](err)
+	return ok && slices.Contains(reasons, d.Reason)
+}

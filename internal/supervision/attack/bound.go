@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"countersign/internal/authority"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/records"
@@ -75,7 +76,7 @@ func (r *Runner) sweep(ctx context.Context) {
 			if now.Sub(s.UpdatedAt) <= lineFor+endingFor {
 				continue // it may be under way at another replica
 			}
-			if err := r.Runs.Revoke(ctx, s.ID); err != nil && !isEnded(err) {
+			if err := r.Runs.Revoke(ctx, s.ID); err != nil && !authority.Denied(err, authority.RunNotReady) {
 				r.Log.Warn("a run that an attack left behind could not be revoked", "run", s.ID, "error", err)
 			}
 		}

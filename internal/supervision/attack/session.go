@@ -5,13 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
-	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/client"
 	"countersign/internal/money"
@@ -87,12 +85,6 @@ func (t *trial) open(with setup) *session {
 	}
 	s.ID, s.Token = id, issued.Token
 	return s
-}
-
-// isEnded recognizes the refusal to revoke a run that has ended.
-func isEnded(err error) bool {
-	denial, ok := errors.AsType[*authority.Denial](err)
-	return ok && denial.Reason == authority.RunNotReady
 }
 
 // Permit is a step permit with its token.

@@ -46,7 +46,7 @@ func (t *trial) run() Shape {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endingFor)
 	defer cancel()
 	for _, id := range t.runs {
-		if err := t.r.Runs.Revoke(ending, id); err != nil && !isEnded(err) {
+		if err := t.r.Runs.Revoke(ending, id); err != nil && !authority.Denied(err, authority.RunNotReady) {
 			t.fail(fmt.Errorf("run %s could not be revoked: %w", id, err))
 		}
 	}

@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"context"
-	"errors"
 
-	"countersign/internal/authority"
 	"countersign/internal/ledger"
 )
 
@@ -16,12 +14,6 @@ func (g *Gateway) learnEpoch(ctx context.Context) error {
 		g.epoch.Store(s.Epoch)
 	}
 	return err
-}
-
-// isFrozen reports whether err says that the ledger refused a commit for a freeze.
-func isFrozen(err error) bool {
-	denial, ok := errors.AsType[*authority.Denial](err)
-	return ok && denial.Reason == authority.Frozen
 }
 
 // freeze stops the run because the workspace is frozen, in a commit that holds only

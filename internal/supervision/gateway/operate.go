@@ -83,7 +83,7 @@ func (g *Gateway) carry(ctx context.Context, c *claim) error {
 	ctx, cancel := context.WithTimeout(ctx, run.DispatchLife)
 	defer cancel()
 	err := g.decide(ctx, c.RunID, func(a *attempt) error { return g.claim(ctx, a, c) })
-	if isFrozen(err) {
+	if authority.Denied(err, authority.Frozen) {
 		return g.refuse(ctx, c, err)
 	}
 	if errors.Is(err, ErrUnknown) {

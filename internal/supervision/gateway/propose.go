@@ -63,7 +63,7 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 		a.Measure(metrics)
 		return nil
 	})
-	if isFrozen(err) {
+	if authority.Denied(err, authority.Frozen) {
 		err = g.decide(ctx, id, func(a *attempt) error { return first(g.freeze(ctx, a), err) })
 	}
 	if err != nil {

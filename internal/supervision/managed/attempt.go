@@ -234,9 +234,9 @@ func (x *attempt) submit(got answer) error {
 		d.Measure(metrics)
 		return nil
 	})
-	if d, ok := errors.AsType[*authority.Denial](err); ok && d.Reason == authority.Frozen {
+	if authority.Denied(err, authority.Frozen) {
 		x.permit = nil // it was not stored
-		return x.abandon(d.Reason)
+		return x.abandon(authority.Frozen)
 	}
 	return err
 }

@@ -126,6 +126,5 @@ func (m *Steps) Play(ctx context.Context, id string) (Played, error) {
 // othersTurn reports whether the run does not wait for an attempt any more, since
 // somebody else stopped it or goes on with it.
 func othersTurn(err error) bool {
-	d, ok := errors.AsType[*authority.Denial](err)
-	return ok && (d.Reason == authority.RunNotReady || d.Reason == authority.AttemptInProgress || d.Reason == authority.PermitOutstanding)
+	return authority.Denied(err, authority.RunNotReady, authority.AttemptInProgress, authority.PermitOutstanding)
 }

@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -112,7 +111,7 @@ func (w *Workspace) ExportInventory(ctx context.Context, to io.Writer) error {
 
 func (w *Workspace) export(ctx context.Context, key ledger.Key, missing string, to io.Writer) error {
 	err := w.Runs.ExportChain(ctx, key, to)
-	if denial, ok := errors.AsType[*authority.Denial](err); ok && denial.Reason == authority.NotFound {
+	if authority.Denied(err, authority.NotFound) {
 		return &authority.Denial{Reason: authority.NotFound, Detail: missing}
 	}
 	return err
