@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -21,20 +22,24 @@ type load struct {
 	acks []acknowledged
 }
 
+// start starts this program as a child that ends with ctx, and with the end of its input.
+func (b *bench) start(ctx context.Context, args ...string) (cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser, err error) {
+	cmd = exec.CommandContext(ctx, b.self, args...)
+	cmd.Stderr = os.Stderr
+	if in, err = cmd.StdinPipe(); err != nil {
+		return nil, nil, nil, err
+	}
+	if out, err = cmd.StdoutPipe(); err != nil {
+		return nil, nil, nil, err
+	}
+	return cmd, in, out, cmd.Start()
+}
+
 // killed starts a child, lets it work to the end of its window and a little on,
 // and kills it with signal 9.
 func (b *bench) killed(ctx context.Context, o order) (_ *load, err error) {
-	cmd := exec.CommandContext(ctx, b.self, childArgument)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	cmd, in, out, err := b.start(ctx, childArgument)
 	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	if _, err := in.Write(append(encode(o), '\n')); err != nil {
