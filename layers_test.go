@@ -36,7 +36,7 @@ var rings = [][]string{
 	{"evidence", "dispatch", "internal/scripted", "internal/narrate"},
 	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze"},
 	{
-		"internal/ledger", "internal/ledger/postgres/statement", "internal/ledger/postgres/outbox",
+		"internal/ledger", "internal/ledger/postgres/statement", "internal/ledger/postgres/outbox", "internal/ledger/postgres/blob",
 		"internal/keys",
 		"internal/supervision/ask", "internal/supervision/line", "internal/supervision/proof",
 		"internal/supervision/model/replay",

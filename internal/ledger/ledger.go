@@ -29,6 +29,13 @@ const (
 	KindRun       = "run"       // a supervised run
 	KindService   = "service"   // a local service's state for one run; has no events of its own
 	KindWorkspace = "workspace" // freezes and other facts of the whole workspace
+
+	KindProject       = "project"       // a project of the context perimeter: its builds and drafts
+	KindContextClient = "contextclient" // who may ask for a project's context: a named client or a shared token
+	KindContextTurn   = "contextturn"   // one turn of a named client
+	KindInteraction   = "interaction"   // one delivery of context outside a turn
+	KindBridge        = "bridge"        // one receipt of a bridge client
+	KindGap           = "gap"           // something that a project's context does not answer
 )
 
 // Attributes of the workspace subject that engines look at.
@@ -129,17 +136,18 @@ type Fate struct {
 type Credential struct {
 	Workspace  string
 	Hash       string // lowercase hex SHA-256 of the secret
-	Kind       string // CredentialOwner or CredentialRun
-	Subject    string // run id of a restricted token; empty for an owner session
-	Generation int64  // compared with the generation in the run's state
+	Kind       string // CredentialOwner, CredentialRun or CredentialContext
+	Subject    string // run id or context client id; empty for an owner session
+	Generation int64  // compared with the generation in the subject's state
 	Origin     string // origin recorded at issue
 	ExpiresAt  time.Time
 }
 
 // Kinds of credential.
 const (
-	CredentialOwner = "owner"
-	CredentialRun   = "run"
+	CredentialOwner   = "owner"
+	CredentialRun     = "run"
+	CredentialContext = "context"
 )
 
 // Change is one transition: everything in it is stored, or nothing.

@@ -44,6 +44,9 @@ func testControls(t *testing.T, b Backend) {
 		{"Leases", "the life of a lease with its holder", "alive: false", testLeases, mortal},
 		{"Leases", "a name for each opening", "former one's name", testLeases, nameless},
 		{"Workspaces", "the workspace of a look-up", "fate 2: ledger: not found", testWorkspaces, merging},
+		{"Blobs", "the workspace of a hash", "missing elsewhere", testBlobs, mergingBlobs},
+		{"InvalidBlobs", "the hash of the bytes", "altered bytes: <nil>", testInvalidBlobs, unchecked},
+		{"BlobFaultAtEveryPoint", "saying what was not stored", "stored, and 3 are not there", testBlobFaults, hoping},
 		{"Installation", "comparing the keys", "another key: accepted", testInstallation, trusting},
 	} {
 		weak := b

@@ -58,6 +58,14 @@ type Engine interface {
 	EraseText(ctx context.Context, key ledger.Key, commitment string) error
 	// SealedValue returns an encrypted value or ErrNotFound.
 	SealedValue(ctx context.Context, key ledger.Key, name string) ([]byte, error)
+	// PutBlobs stores what is not there yet. It is not one transaction: after an
+	// error a part may be stored, and the same call may be made again. What
+	// [ledger.CheckBlobs] refuses leaves nothing.
+	PutBlobs(ctx context.Context, blobs []ledger.Blob) error
+	// Blobs returns those that exist, in the order asked; Missing the hashes of the
+	// others. What [ledger.CheckHashes] refuses is an error.
+	Blobs(ctx context.Context, workspace string, hashes []string) ([]ledger.Blob, error)
+	Missing(ctx context.Context, workspace string, hashes []string) ([]string, error)
 	// Due returns subjects whose Due is not after now, longest overdue first.
 	// A limit below 1 or above 1,000 means 1,000.
 	Due(ctx context.Context, limit int) ([]ledger.Key, error)

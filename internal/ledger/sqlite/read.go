@@ -38,7 +38,7 @@ const (
 type reads struct {
 	db *sql.DB
 
-	subject, events, record, fate, credential, texts, text, sealed, due *sql.Stmt
+	subject, events, record, fate, credential, texts, text, sealed, due, blobs, missing *sql.Stmt
 }
 
 // openReads refuses a file with other migrations than this program's.
@@ -59,7 +59,7 @@ func openReads(ctx context.Context, path string) (*reads, error) {
 	}
 	for query, stmt := range map[string]**sql.Stmt{
 		readSubject: &r.subject, readEvents: &r.events, readRecord: &r.record, readFate: &r.fate,
-		readCredential: &r.credential, readTexts: &r.texts, readText: &r.text, readSealed: &r.sealed, readDue: &r.due,
+		readCredential: &r.credential, readTexts: &r.texts, readText: &r.text, readSealed: &r.sealed, readDue: &r.due, readBlobs: &r.blobs, readMissing: &r.missing,
 	} {
 		s, err := db.PrepareContext(ctx, query)
 		if err != nil {
