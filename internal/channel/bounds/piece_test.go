@@ -13,6 +13,12 @@ type slow struct {
 	http.ResponseWriter
 	sizes     []int
 	deadlines []time.Time
+	reading   []time.Time
+}
+
+func (s *slow) SetReadDeadline(d time.Time) error {
+	s.reading = append(s.reading, d)
+	return nil
 }
 
 func (s *slow) Write(b []byte) (int, error) {
@@ -61,5 +67,27 @@ func TestLongAnswers(t *testing.T) {
 	}
 	if n, err := x.Write(nil); n != 0 || err != nil {
 		t.Errorf("nothing: %d, %v", n, err)
+	}
+}
+
+// A body that may take longer than others takes no longer than the end of the server
+// allows, whether its time is set before the end or after it.
+func TestLongBodies(t *testing.T) {
+	var all bounds.Exchanges
+	out := &slow{}
+	x := all.Enter(out, true)
+	later := time.Now().Add(time.Hour)
+	if err := x.SetReadDeadline(later); err != nil || len(out.reading) != 2 || out.reading[1] != later {
+		t.Fatalf("%v, deadlines %v, want the second to be %v", err, out.reading, later)
+	}
+	all.End(time.Now().Add(time.Minute))
+	if len(out.reading) != 3 || time.Until(out.reading[2]) > bounds.EndingBody {
+		t.Fatalf("at the end: deadlines %v", out.reading)
+	}
+	if err := x.SetReadDeadline(later); err != nil || len(out.reading) != 3 {
+		t.Errorf("after the end a body gets more time: %v, %v", out.reading, err)
+	}
+	if err := x.SetReadDeadline(time.Time{}); err != nil || len(out.reading) != 4 || !out.reading[3].IsZero() {
+		t.Errorf("a body that has arrived has a deadline: %v, %v", out.reading, err)
 	}
 }

@@ -173,11 +173,13 @@ type encoded []byte
 func encode(ctx huma.Context, _ string, v any) (any, error) {
 	b, err := jsonv2.Marshal(v, jsonv2.Deterministic(true))
 	if err != nil {
-		panic(fmt.Errorf("edge: an answer cannot be encoded: %w", err))
+		panic(notEncoded(err))
 	}
 	ctx.SetHeader("Content-Length", strconv.Itoa(len(b)))
 	return encoded(b), nil
 }
+
+func notEncoded(err error) error { return fmt.Errorf("edge: an answer cannot be encoded: %w", err) }
 
 func write(w io.Writer, v any) error {
 	_, err := w.Write(v.(encoded))

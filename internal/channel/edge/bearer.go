@@ -16,7 +16,7 @@ import (
 // credential is in the request's context, see [CredentialFrom].
 func BearerGuard(lookup func(ctx context.Context, token string) (identity.Credential, error)) Guard {
 	check := func(r *http.Request) (*http.Request, error) {
-		token, found := bearer(r)
+		token, found := Bearer(r)
 		if !found {
 			return nil, Refuse(AuthenticationRequired, "").With("WWW-Authenticate", `Bearer realm="countersign"`)
 		}
@@ -32,9 +32,9 @@ func BearerGuard(lookup func(ctx context.Context, token string) (identity.Creden
 	return Guard{[]string{AuthenticationRequired, authority.CredentialMisuse}, check}
 }
 
-// bearer returns the token of the one Authorization header (RFC 6750). The scheme
+// Bearer returns the token of the one Authorization header (RFC 6750). The scheme
 // may be written in any case, the token stands behind one space.
-func bearer(r *http.Request) (string, bool) {
+func Bearer(r *http.Request) (string, bool) {
 	if len(r.Header["Authorization"]) != 1 {
 		return "", false
 	}

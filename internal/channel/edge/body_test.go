@@ -1,14 +1,20 @@
 package edge_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/internal/canon"
+	"countersign/internal/channel/bounds"
 	"countersign/internal/channel/edge"
 )
 
@@ -338,4 +344,81 @@ func TestInterruptedBody(t *testing.T) {
 		t.Error("an effect")
 	}
 	s.expect(t, "the next request", s.open(good), "200")
+}
+
+// An operation may take a larger body than others, up to its own bound and no further. A
+// client that sends it slowly has longer for it than for any other body, and no longer
+// than the bound of the server's end.
+func TestLargerBodies(t *testing.T) {
+	const most = 3 << 20
+	s := serve(t, func(s *site) {
+		edge.Register(s.api, edge.Operation{Operation: huma.Operation{OperationID: "large", Method: http.MethodPost, Path: "/large"}, MaxBody: most},
+			func(_ context.Context, in *rawInput) (*thingOutput, error) {
+				s.effects.Add(int64(len(in.RawBody)))
+				return &thingOutput{}, nil
+			})
+	})
+	for size, want := range map[int]string{most: "200", most + 1: "413 BODY_TOO_LARGE", edge.MaxBody + 1: "200"} {
+		a := s.open(good + strings.Repeat(" ", size-len(good)))
+		a.path = "/large"
+		got := s.expect(t, fmt.Sprint(size, " bytes"), a, want)
+		if want != "200" && !strings.Contains(got.body, fmt.Sprintf("at most %d bytes", most)) {
+			t.Errorf("the bound is not named: %s", got.body)
+		}
+		a.path = "/open/here"
+		if got := s.expect(t, fmt.Sprint(size, " bytes elsewhere"), a, "413 BODY_TOO_LARGE"); !strings.Contains(got.body, fmt.Sprintf("at most %d bytes", edge.MaxBody)) {
+			t.Errorf("the bound is not named: %s", got.body)
+		}
+	}
+	if n := s.effects.Load(); n != most+edge.MaxBody+1 {
+		t.Errorf("%d bytes arrived", n)
+	}
+	for _, bound := range []int64{-1, edge.LargestBody + 1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a bound of %d is taken", bound)
+				}
+			}()
+			edge.Register(s.api, edge.Operation{Operation: huma.Operation{OperationID: "larger", Method: http.MethodPost, Path: "/larger"}, MaxBody: bound},
+				func(context.Context, *rawInput) (*thingOutput, error) { return nil, nil })
+		}()
+	}
+}
+
+// deadlines are those that a request's reading was given.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	reading []time.Duration // from when they were set, in whole seconds; 0: none
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	in := time.Duration(0)
+	if !at.IsZero() {
+		in = time.Until(at).Round(time.Second)
+	}
+	d.reading = append(d.reading, in)
+	return nil
+}
+
+func TestTimeToSendABody(t *testing.T) {
+	s := serve(t, func(s *site) {
+		for name, most := range map[string]int64{"small": 0, "largest": edge.LargestBody} {
+			edge.Register(s.api, edge.Operation{Operation: huma.Operation{OperationID: name, Method: http.MethodPost, Path: "/" + name}, MaxBody: most},
+				func(context.Context, *rawInput) (*thingOutput, error) { return &thingOutput{}, nil })
+		}
+	})
+	for name, want := range map[string][]time.Duration{
+		"small":   {bounds.BodyTimeout, 0},
+		"largest": {bounds.BodyTimeout, 42 * time.Second, 0},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/"+name, strings.NewReader(good))
+		r.Host = s.addr
+		r.Header.Set("Content-Type", "application/json")
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		s.api.ServeHTTP(w, r)
+		if w.reading = slices.Compact(w.reading); !slices.Equal(w.reading, want) || w.Code != 200 {
+			t.Errorf("%s: %d, deadlines %v, want %v", name, w.Code, w.reading, want)
+		}
+	}
 }

@@ -6,6 +6,7 @@
 //
 //	api, err := edge.New(edge.Config{Origin: origin, Title: .., Version: .., Log: log, Ready: ledger.Ping})
 //	api.Guard(edge.OwnerPrefix, edge.OwnerGuard(api.Origin(), owners.Verify))
+//	api.Guard(edge.ProjectsPrefix, edge.ProjectsGuard(api.Origin(), owners.Verify))
 //	api.Guard("/api/v1/", edge.BearerGuard(tokens.Lookup))
 //	edge.RegisterSessions(api, owners)
 //	edge.Register(api, edge.Operation{..}, handler)     // JSON
@@ -27,8 +28,8 @@
 //     left open by mistake. [OwnerGuard] keeps the order of G-20.
 //  3. The route: 404 NOT_FOUND, 405 METHOD_NOT_ALLOWED. OPTIONS names the methods;
 //     no answer ever permits another origin.
-//  4. The body: application/json in UTF-8 (415), at most [MaxBody] bytes (413), one
-//     value of the grammar of package canon (400).
+//  4. The body: application/json in UTF-8 (415), at most [MaxBody] bytes or what the
+//     operation says (413), one value of the grammar of package canon (400).
 //  5. Query, header and path parameters and the body's schema (400). Query
 //     parameters that are unknown or have no value, repeated parameters and unknown
 //     members are errors.

@@ -130,6 +130,9 @@ func (s *site) raw(path, name string) {
 	})
 }
 
+// projectThings is where the routes are that the guard of projects stands before.
+const projectThings = "/api/projects/things"
+
 // serve starts a site on a free port of 127.0.0.1. The edits are made before it
 // serves.
 func serve(t testing.TB, edits ...func(*site)) *site {
@@ -167,9 +170,11 @@ func serve(t testing.TB, edits ...func(*site)) *site {
 		t.Fatal(err)
 	}
 	s.api.Guard(edge.OwnerPrefix, edge.OwnerGuard(s.origin, s.owners.Verify))
+	s.api.Guard(edge.ProjectsPrefix, edge.ProjectsGuard(s.origin, s.owners.Verify))
 	s.api.Guard("/api/v1/", edge.BearerGuard(identity.NewTokens(l, ledger.DefaultWorkspace).Lookup))
 	edge.RegisterSessions(s.api, s.owners)
 	s.things(s.owned, "owner-thing")
+	s.things(projectThings, "project-thing")
 	s.things("/api/v1/things", "thing")
 	s.things("/open", "open-thing")
 	s.raw("/raw", "raw")
@@ -309,8 +314,11 @@ func (s *site) open(body string) ask {
 // owner is a request of the owner that is good.
 func (s *site) owner(method, path, body string) ask {
 	a := ask{method: method, path: path, body: body, header: http.Header{
-		"Cookie": {edge.OwnerCookie + "=" + s.cookie}, "Origin": {s.origin}, "X-Halfspan-Owner": {"1"},
+		"Cookie": {edge.OwnerCookie + "=" + s.cookie}, "Origin": {s.origin},
 	}}
+	if strings.HasPrefix(path, edge.OwnerPrefix) {
+		a.header.Set("X-Halfspan-Owner", "1")
+	}
 	if body != "" {
 		a.header.Set("Content-Type", "application/json")
 	}

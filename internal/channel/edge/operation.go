@@ -2,8 +2,10 @@ package edge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"mime"
@@ -20,10 +22,19 @@ import (
 
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/channel/bounds"
 )
 
-// MaxBody is the largest request body in bytes (L-19).
-const MaxBody = 64 << 10
+// MaxBody is the largest request body in bytes (L-19), but for operations that say
+// otherwise, and LargestBody the largest that one may allow.
+const (
+	MaxBody     = 64 << 10
+	LargestBody = 8 << 20
+)
+
+// bodyRate is how fast, in bytes a second, a body has to arrive for which
+// [bounds.BodyTimeout] is too short: the largest has 42 s.
+const bodyRate = 256 << 10
 
 // Operation is a route with its documentation.
 type Operation struct {
@@ -37,6 +48,9 @@ type Operation struct {
 	Malformed string
 	// BodySchema documents the body of an operation with a RawBody.
 	BodySchema *huma.Schema
+	// MaxBody, unless 0, is the largest body in bytes, at most [LargestBody]. Give a
+	// larger one than the constant only to whoever a guard let in: it is held whole.
+	MaxBody int64
 }
 
 // Register adds a JSON operation. I and O are huma's input and output structs. A
@@ -101,8 +115,8 @@ func (a *API) operation(op Operation, body bool) huma.Operation {
 		reasons = append(reasons, ContentTypeRejected, BodyTooLarge)
 	}
 	o.Responses = a.refusals(reasons, o.Responses)
-	o.MaxBodyBytes = a.maxBody() + 1 // huma refuses what equals its bound; ours is checked before
-	o.BodyReadTimeout = -1           // the router's deadline holds; a later one would cut long handlers
+	o.MaxBodyBytes = a.maxBody(op.MaxBody) + 1 // huma refuses what equals its bound; ours is checked before
+	o.BodyReadTimeout = -1                     // the router's deadline holds; a later one would cut long handlers
 	o.Middlewares = append(slices.Clone(o.Middlewares), a.readRequest)
 	return o
 }
@@ -168,10 +182,17 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, op *huma.Operatio
 	if !isJSON(r.Header) && a.without != checkType {
 		return nil, Refuse(ContentTypeRejected, "")
 	}
-	tooLarge := Refuse(BodyTooLarge, "").With("Connection", "close")
-	limit := a.maxBody()
+	limit := op.MaxBodyBytes - 1
+	tooLarge := Refuse(BodyTooLarge, fmt.Sprintf("Send at most %d bytes.", limit)).With("Connection", "close")
 	if r.ContentLength > limit {
 		return nil, tooLarge
+	}
+	if limit > MaxBody && a.without != checkSize {
+		// Only a longer time than every body has; the end of the server is not moved.
+		end := time.Now().Add(bounds.BodyTimeout + time.Duration(limit/bodyRate)*time.Second)
+		if err := http.NewResponseController(w).SetReadDeadline(end); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return nil, err
+		}
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	switch {
@@ -190,11 +211,14 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, op *huma.Operatio
 	return body, nil
 }
 
-func (a *API) maxBody() int64 {
+func (a *API) maxBody(own int64) int64 {
+	if own < 0 || own > LargestBody {
+		panic("edge: a body is larger than any may be")
+	}
 	if a.without == checkSize {
 		return 1 << 30
 	}
-	return MaxBody
+	return cmp.Or(own, MaxBody)
 }
 
 // isJSON accepts application/json alone or with charset utf-8, sent once and

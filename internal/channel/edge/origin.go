@@ -11,6 +11,10 @@ import (
 // OwnerPrefix is where the owner's routes begin.
 const OwnerPrefix = "/api/v1/owner/"
 
+// ProjectsPrefix is where the owner's routes about projects begin. [ProjectsGuard]
+// stands before them.
+const ProjectsPrefix = "/api/projects/"
+
 // SessionPath is where the owner signs in (POST) and out (DELETE).
 const SessionPath = OwnerPrefix + "session"
 
@@ -32,22 +36,40 @@ const ownerChallenge = `Cookie realm="countersign owner", cookie-name=` + OwnerC
 // session is in the request's context, see [SessionFrom].
 func OwnerGuard(origin string, verify func(ctx context.Context, cookie string) (identity.Session, error)) Guard {
 	check := func(r *http.Request) (*http.Request, error) {
-		if len(r.Header["Authorization"]) > 0 {
-			return nil, Refuse(BearerOnOwnerRoute, "")
+		r, err := ownerRules(r, origin, verify)
+		if v := r.Header[ownerHeader]; err == nil && !reads(r) && (len(v) != 1 || v[0] != "1") {
+			err = Refuse(OwnerHeaderRequired, "")
 		}
-		if r.Method != http.MethodPost || r.URL.Path != SessionPath {
-			session, err := verify(r.Context(), ownerCookie(r))
-			if errors.Is(err, identity.ErrUnauthenticated) {
-				return nil, unauthenticatedOwner()
-			}
-			if err != nil {
-				return nil, err
-			}
-			r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, session))
-		}
-		return r, sameOrigin(r, origin)
+		return r, err
 	}
 	return Guard{[]string{BearerOnOwnerRoute, AuthenticationRequired, OriginRejected, OwnerHeaderRequired}, check}
+}
+
+// ProjectsGuard is [OwnerGuard] without x-halfspan-owner, which the protocol of these
+// routes does not know. That no other site sends what it lets in rests on the exact
+// Origin, on Sec-Fetch-Site, on the cookie, which is SameSite=Strict, and on a body that
+// has to be application/json.
+func ProjectsGuard(origin string, verify func(ctx context.Context, cookie string) (identity.Session, error)) Guard {
+	check := func(r *http.Request) (*http.Request, error) { return ownerRules(r, origin, verify) }
+	return Guard{[]string{BearerOnOwnerRoute, AuthenticationRequired, OriginRejected}, check}
+}
+
+// ownerRules are those of every route of the owner. The request is never nil.
+func ownerRules(r *http.Request, origin string, verify func(ctx context.Context, cookie string) (identity.Session, error)) (*http.Request, error) {
+	if len(r.Header["Authorization"]) > 0 {
+		return r, Refuse(BearerOnOwnerRoute, "")
+	}
+	if r.Method != http.MethodPost || r.URL.Path != SessionPath {
+		session, err := verify(r.Context(), ownerCookie(r))
+		if errors.Is(err, identity.ErrUnauthenticated) {
+			return r, unauthenticatedOwner()
+		}
+		if err != nil {
+			return r, err
+		}
+		r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, session))
+	}
+	return r, sameOrigin(r, origin)
 }
 
 func unauthenticatedOwner() error {
@@ -63,10 +85,11 @@ func ownerCookie(r *http.Request) string {
 	return ""
 }
 
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
 func sameOrigin(r *http.Request, origin string) error {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	given := r.Header["Origin"]
-	if len(given) == 0 && !reads {
+	if len(given) == 0 && !reads(r) {
 		return Refuse(OriginRejected, "The request has no Origin header.")
 	}
 	if len(given) > 1 || len(given) == 1 && given[0] != origin {
@@ -77,15 +100,12 @@ func sameOrigin(r *http.Request, origin string) error {
 			return Refuse(OriginRejected, "The request comes from another site.")
 		}
 	}
-	if v := r.Header[ownerHeader]; !reads && (len(v) != 1 || v[0] != "1") {
-		return Refuse(OwnerHeaderRequired, "")
-	}
 	return nil
 }
 
 type sessionKey struct{}
 
-// SessionFrom returns the owner session that [OwnerGuard] let in.
+// SessionFrom returns the owner session that [OwnerGuard] or [ProjectsGuard] let in.
 func SessionFrom(ctx context.Context) (identity.Session, bool) {
 	s, ok := ctx.Value(sessionKey{}).(identity.Session)
 	return s, ok

@@ -71,6 +71,33 @@ func TestOwnerRulesInOrder(t *testing.T) {
 	}
 }
 
+// S-016 G-35: before the routes of projects the same rules stand in the same order, but
+// for the header that their protocol does not know, which changes nothing there.
+func TestProjectRulesInOrder(t *testing.T) {
+	s := serve(t)
+	s.owned = projectThings
+	for _, b := range breaches(s) {
+		if !strings.HasPrefix(b, "no owner header: 200 ") && !strings.HasPrefix(b, "no owner header and ") {
+			t.Error(b)
+		}
+	}
+	if n := s.effects.Load(); n != 1 {
+		t.Errorf("%d effects, want the one of the request without the owner header", n)
+	}
+	for _, value := range []string{"1", "0", ""} {
+		s.expect(t, "x-halfspan-owner "+value, s.owner(http.MethodPost, projectThings+"/here", good).with("X-Halfspan-Owner", value), "200")
+	}
+	for _, path := range []string{"/api/projects", "/api/projects/", "/api/projects/nothing/here"} {
+		s.expect(t, path, ask{method: http.MethodGet, path: path}, "401 AUTHENTICATION_REQUIRED")
+		s.expect(t, path, s.agent(http.MethodGet, path, ""), "403 BEARER_ON_OWNER_ROUTE")
+	}
+	read := s.owner(http.MethodGet, projectThings+"/here", "")
+	s.expect(t, "a read without Origin", read.with("Origin", ""), "200")
+	s.expect(t, "a read from elsewhere", read.with("Origin", "http://evil.example"), "403 ORIGIN_REJECTED")
+	s.expect(t, "a read for another site", read.with("Sec-Fetch-Site", "cross-site"), "403 ORIGIN_REJECTED")
+	s.expect(t, "a request for another site", s.owner(http.MethodPost, projectThings+"/here", good).with("Sec-Fetch-Site", "same-site"), "403 ORIGIN_REJECTED")
+}
+
 // TestOwnerRulesNegativeControl switches one rule off at a time and demands that
 // breaches notices that one, and no other. The rules of the guard are off when the
 // request is mended before the guard sees it, those of the edge by a door, those

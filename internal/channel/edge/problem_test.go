@@ -285,7 +285,8 @@ func TestDocument(t *testing.T) {
 			for _, r := range op.Responses {
 				listed = append(listed, strings.Split(r.Description, ", ")...)
 			}
-			if strings.HasPrefix(path, edge.OwnerPrefix) != slices.Contains(listed, edge.BearerOnOwnerRoute) {
+			owners := strings.HasPrefix(path, edge.OwnerPrefix) || strings.HasPrefix(path, edge.ProjectsPrefix)
+			if owners != slices.Contains(listed, edge.BearerOnOwnerRoute) {
 				t.Errorf("%s %s lists %v", method, path, listed)
 			}
 			if takes := op.RequestBody != nil; takes != slices.Contains(listed, edge.BodyTooLarge) {

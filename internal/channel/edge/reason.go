@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"countersign/internal/authority"
+	"countersign/internal/contextturn/turn"
 )
 
-// Reason codes that only HTTP has. The others are those of package authority.
+// Reason codes that only HTTP has. The others are those of packages authority and,
+// in lower case, turn.
 const (
 	AuthenticationRequired = "AUTHENTICATION_REQUIRED"
 	BearerOnOwnerRoute     = "BEARER_ON_OWNER_ROUTE"
@@ -111,6 +113,34 @@ var reasons = []Reason{
 	{authority.ProviderUnconfigured, 200, "Model provider not configured", retry + "the executor is asked.", 0},
 	{authority.ModelCallLimit, 200, "Model call limit reached", "Ask the owner for a new run.", 0},
 	{authority.AttemptInProgress, 409, "An attempt is under way", "Look at the run again after Retry-After; the attempt ends by itself.", time.Second},
+	{turn.HTTPSRequired, 403, "HTTPS required", "Send it to the https address. The token has crossed the network in the clear: the owner rotates it.", 0},
+	{turn.ContentType, 415, "Content type rejected", "Send the body as Content-Type: application/json in UTF-8, without an encoding.", 0},
+	{turn.TooLarge, 413, "Body too large", "Send at most 4096 bytes to a route of turns, 16384 to another.", 0},
+	{turn.TokenMissing, 401, "Token missing", "Send the client's token once, as Authorization: Bearer.", 0},
+	{turn.TokenInvalid, 401, "Token not valid", "It is unknown, revoked or rotated: use the newest token of the client, or ask the owner for one.", 0},
+	{turn.ProjectNotFound, 404, "Project not found", "Check handle and project in the path; a token opens one project.", 0},
+	{turn.NamedClientRequired, 403, "Named client required", "The shared token names nobody: ask the owner for a named client with turnProtocol required.", 0},
+	{turn.BridgeClientRequired, 403, "Bridge client required", "Ask the owner for a client of kind bridge.", 0},
+	{turn.TurnProtocolNotEnabled, 403, "Turn protocol not enabled", "Ask for context without a turn, or ask the owner for a client with turnProtocol required.", 0},
+	{turn.EnvironmentMismatch, 403, "Another environment", "Use the path of the environment that the client is bound to.", 0},
+	{turn.ProfileMismatch, 403, "Another profile", "Leave X-SEIF-Profile out, or send the profile that the client is bound to.", 0},
+	{turn.BodyInvalid, 400, "Body not valid", "Correct what errors names; nothing was stored.", 0},
+	{turn.UnknownField, 400, "Unknown field", "Leave out what errors names; nothing was stored.", 0},
+	{turn.EventNotAllowed, 400, "Event not allowed", "Send the event pre_tool_use; no other is taken.", 0},
+	{turn.ToolNotAllowed, 400, "Tool not allowed", "Send the name of an mcp__seif__ tool, in lower case; no other is taken.", 0},
+	{turn.StatusNotAllowed, 400, "Status not allowed", "Send completed, cancelled or failed.", 0},
+	{turn.ValueTooLong, 400, "Value too long", "Shorten what errors names; nothing was stored.", 0},
+	{turn.IdempotencyKeyInvalid, 400, "Idempotency key not valid", "Send one Idempotency-Key of 16 to 160 characters out of A-Z a-z 0-9 - _ . ~, fresh for each new request.", 0},
+	{turn.IdempotencyConflict, 409, "Idempotency key used for another request", "Send the first request unchanged, or choose a new key.", 0},
+	{turn.IdempotencyInProgress, 409, "In progress", "Repeat the same request with the same key after Retry-After.", time.Second},
+	{turn.TurnRequired, 400, "Turn required", "Open a turn and send its id in X-SEIF-Turn-Id; no context was resolved.", 0},
+	{turn.TurnIDInvalid, 400, "Turn id not valid", "Send the id once, as the start of the turn answered it.", 0},
+	{turn.TurnNotFound, 404, "Turn not found", "Use the id of a turn that this client has opened.", 0},
+	{turn.TurnClosed, 409, "Turn closed", "Its completion was reported already: open a new turn.", 0},
+	{turn.TurnExpired, 410, "Turn expired", "A turn lasts 15 minutes: open a new one.", 0},
+	{turn.LimitReached, 429, "Limit reached", "Open a new turn when this one is used up; complete turns that are open, or try again after Retry-After, when the client has too many.", time.Minute},
+	{turn.BuildMissing, 409, "No Build", "Ask the owner to publish context for this environment; doctor and report-gap work without.", 0},
+	{turn.ItemNotFound, 404, "Item not found", "Use what compass or find has answered to this client.", 0},
 }
 
 func reasonOf(code string) (Reason, bool) {

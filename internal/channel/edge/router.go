@@ -35,7 +35,7 @@ func (a *API) Guard(prefix string, g Guard) {
 	if !strings.HasSuffix(prefix, "/") {
 		panic("edge: the prefix of a guard ends in a slash")
 	}
-	if a.without == checkOwner && prefix == OwnerPrefix {
+	if a.without == checkOwner && (prefix == OwnerPrefix || prefix == ProjectsPrefix) {
 		g.Check = func(r *http.Request) (*http.Request, error) { return r, nil } // not the guard of a shorter prefix either
 	}
 	a.guards = append(a.guards, guarded{prefix, g})
@@ -131,8 +131,7 @@ func (a *API) routed(w http.ResponseWriter, r *http.Request) bool {
 // wantsPage reports whether a person is asking: a browser that goes somewhere names
 // text/html, programs do not.
 func wantsPage(r *http.Request) bool {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	return reads && strings.Contains(r.Header.Get("Accept"), "text/html")
+	return reads(r) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 func isClean(p string) bool {
