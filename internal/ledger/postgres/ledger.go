@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"countersign/internal/ledger"
+	"countersign/internal/ledger/postgres/blob"
 	"countersign/internal/ledger/postgres/outbox"
 )
 
@@ -49,6 +50,7 @@ const (
 // Ledger is an open ledger on PostgreSQL. Its methods are safe for concurrent
 // use.
 type Ledger struct {
+	*blobs
 	options  Options
 	writes   *pgxpool.Pool
 	reads    *pgxpool.Pool
@@ -65,6 +67,9 @@ type Ledger struct {
 	stop      context.CancelFunc // ends the services
 	closeOnce sync.Once
 }
+
+// blobs are the methods of [blob.Store].
+type blobs = blob.Store
 
 // Open opens the ledger in the database at url, a postgres:// URL. It returns
 // [ErrPending] or [ErrNewer] when the schema is not this program's, and an error
@@ -100,6 +105,10 @@ func open(ctx context.Context, url string, options Options) (_ *Ledger, err erro
 	}
 	if l.reads, err = openPool(ctx, url, readers, readerSession, nil); err != nil {
 		return nil, err
+	}
+	l.blobs = &blobs{
+		Writes: l.writes, Reads: l.reads, Patiently: l.patiently,
+		Before: func() error { return l.fault(beforeBegin) }, After: func() error { return l.fault(afterCommit) },
 	}
 	applied, err := recorded(ctx, l.reads)
 	if err != nil {

@@ -96,6 +96,8 @@ func (r *relay) be(silent bool) {
 	r.open.Broadcast()
 }
 
+const hashOfX = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+
 // A server that is reached and does not answer holds up no read beyond the ledger's
 // patience, though its caller would wait for ever, and the ledger goes on when the
 // server speaks again. A ledger of more patience, which is the control, is still waiting
@@ -133,7 +135,18 @@ func TestReadsOfASilentServer(t *testing.T) {
 		"SealedValue": func(ctx context.Context, l *Ledger) error { _, err := l.SealedValue(ctx, key, "n"); return err },
 		"Due":         func(ctx context.Context, l *Ledger) error { _, err := l.Due(ctx, 1); return err },
 		"HolderAlive": func(ctx context.Context, l *Ledger) error { _, err := l.HolderAlive(ctx, "nobody"); return err },
-		"Ping":        func(ctx context.Context, l *Ledger) error { return l.Ping(ctx) },
+		"PutBlobs": func(ctx context.Context, l *Ledger) error {
+			return l.PutBlobs(ctx, []ledger.Blob{{Workspace: key.Workspace, Hash: hashOfX, Type: "text/plain", Bytes: []byte("x")}})
+		},
+		"Blobs": func(ctx context.Context, l *Ledger) error {
+			_, err := l.Blobs(ctx, key.Workspace, []string{hashOfX})
+			return err
+		},
+		"Missing": func(ctx context.Context, l *Ledger) error {
+			_, err := l.Missing(ctx, key.Workspace, []string{hashOfX})
+			return err
+		},
+		"Ping": func(ctx context.Context, l *Ledger) error { return l.Ping(ctx) },
 		"Installation": func(ctx context.Context, l *Ledger) error {
 			return l.CheckInstallation(ctx, map[string]string{"k": "f"})
 		},
