@@ -1,0 +1,108 @@
+package project
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"countersign/evidence"
+	"countersign/internal/authority"
+	"countersign/internal/canon"
+)
+
+// Gap is context that somebody said is missing. It is written once; the same report again
+// is the same gap.
+type Gap struct {
+	progress
+	Project     string               `json:"project"`
+	Client      string               `json:"client"` // who reported it first
+	Environment string               `json:"environment"`
+	Build       *Selection           `json:"build"` // what was selected then; nil: nothing
+	Task        *evidence.Commitment `json:"task"`  // this or Ref
+	Ref         *evidence.Commitment `json:"ref"`
+	Detail      *evidence.Commitment `json:"detail"`
+}
+
+// GapReport says what context is missing: for a task, or behind a ref.
+type GapReport struct {
+	Client      string
+	Environment string
+	Build       *Selection // nil: nothing is selected
+	Task        *string
+	Ref         *string
+	Detail      *string
+}
+
+// Reported is gap.reported, the whole chain of a gap.
+type Reported struct {
+	Subject     evidence.Subject     `json:"subject"`
+	Project     string               `json:"project"`
+	Client      string               `json:"client"`
+	Environment string               `json:"environment"`
+	Build       *Selection           `json:"build"`
+	Task        *evidence.Commitment `json:"task"`
+	Ref         *evidence.Commitment `json:"ref"`
+	Detail      *evidence.Commitment `json:"detail"`
+}
+
+// EventType names the event.
+func (Reported) EventType() string { return "gap.reported" }
+
+func (e Reported) apply(f *fold[Gap]) {
+	f.begin(e.Subject, IsGapID(e.Subject.ID))
+	f.must(IsProjectID(e.Project) && IsClientID(e.Client) && IsEnvironment(e.Environment), "gap-source", "a gap is reported by a client of a project's environment")
+	f.must((e.Task == nil) != (e.Ref == nil), "gap-about", "a gap is about a task or a ref")
+	f.must(within(e.Task, 1, MaxTask) && within(e.Ref, 1, MaxRef) && within(e.Detail, 0, MaxDetail), "gap-text", "a text of the gap is longer than it may be, or empty")
+	if b := e.Build; b != nil {
+		f.must(b.Environment == e.Environment && canon.IsHash(b.Digest), "gap-build", "the Build is the one that the client's environment had selected")
+		f.must(b.Draft == (b.Number == 0) && b.Number >= 0 && (!b.Draft || b.Environment == Staging), "gap-build", "a Build has a number, and only staging has a draft")
+	}
+	f.s.Project, f.s.Client, f.s.Environment, f.s.Build = e.Project, e.Client, e.Environment, e.Build
+	f.s.Task, f.s.Ref, f.s.Detail = e.Task, e.Ref, e.Detail
+}
+
+// within bounds a text that may be missing. Its characters cannot be counted when it is
+// erased; one has at most four bytes.
+func within(c *evidence.Commitment, least, most int) bool {
+	return c == nil || c.Length >= least && c.Length <= 4*most
+}
+
+// gapEvents are empty events of every type of a gap.
+func gapEvents() []Event[Gap] { return []Event[Gap]{&Reported{}} }
+
+func gapFold(g *Gap) fold[Gap] {
+	return fold[Gap]{s: g, progress: &g.progress, kind: KindGap, first: Reported{}.EventType()}
+}
+
+// DecidingGap is a decision about a gap.
+type DecidingGap struct{ deciding[Gap] }
+
+// BeginGap starts a decision about g, which it changes; the zero Gap is one that nobody
+// reported.
+func BeginGap(g *Gap, now evidence.Time, seed [32]byte) *DecidingGap {
+	return &DecidingGap{begin(gapFold(g), now, seed)}
+}
+
+// Report records the gap with the id, which is [GapID] over [GapMaterial] of the same
+// report; reported again it changes nothing. subject names workspace and issuer.
+func (d *DecidingGap) Report(subject evidence.Subject, id, project string, r GapReport) *authority.Denial {
+	if (r.Task == nil) == (r.Ref == nil) {
+		return invalid("task", "want this or ref, and not both")
+	}
+	for _, t := range []struct {
+		member      string
+		text        *string
+		least, most int
+	}{{"task", r.Task, 1, MaxTask}, {"ref", r.Ref, 1, MaxRef}, {"detail", r.Detail, 0, MaxDetail}} {
+		if t.text == nil {
+			continue
+		}
+		if n := utf8.RuneCountInString(*t.text); n < t.least || n > t.most {
+			return invalid(t.member, fmt.Sprintf("want %d to %d characters", t.least, t.most))
+		}
+	}
+	if d.fold.s.Machine != 0 {
+		return nil
+	}
+	d.emit(&Reported{d.subject(subject, id), project, r.Client, r.Environment, r.Build, d.text(r.Task), d.text(r.Ref), d.text(r.Detail)})
+	return nil
+}
