@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -160,7 +161,7 @@ func (c *Owner) Unfreeze(ctx context.Context, reason string, epoch int64) (Reply
 	return c.do(ctx, "POST", ownerPrefix+"unfreeze", body, http.StatusOK, nil)
 }
 
-// maxPage is the most runs that one answer may hold.
+// maxPage is the most that one answer of a list may hold.
 const maxPage = 100
 
 // Runs returns the RunViews of the newest runs, at most that many, and whether there
@@ -180,34 +181,53 @@ func (c *Owner) Runs(ctx context.Context, most int) (runs []json.RawMessage, mor
 // other until look says no or fails. It asks for as many pages as that takes. more: after
 // the last one that it looked at there are others.
 func (c *Owner) EachRun(ctx context.Context, most int, look func(view json.RawMessage) (goOn bool, err error)) (more bool, err error) {
+	return c.each(ctx, list{path: ownerPrefix + "runs", member: "runs", cursor: "cursor"}, most, look)
+}
+
+// list is a list of the server that is read in pages.
+type list struct {
+	path   string
+	query  url.Values // beside limit and the cursor
+	member string     // of an answer, that holds the page
+	cursor string     // the query parameter that nextCursor goes into
+}
+
+// each is EachRun for any list.
+func (c *Owner) each(ctx context.Context, l list, most int, look func(json.RawMessage) (goOn bool, err error)) (more bool, err error) {
 	cursor, looked := "", 0
 	for {
-		var page struct {
-			Runs       []json.RawMessage `json:"runs"`
-			NextCursor *string           `json:"nextCursor"`
+		query := maps.Clone(l.query)
+		if query == nil {
+			query = url.Values{}
 		}
-		query := url.Values{"limit": {strconv.Itoa(min(maxPage, most-looked))}}
+		query.Set("limit", strconv.Itoa(min(maxPage, most-looked)))
 		if cursor != "" {
-			query.Set("cursor", cursor)
+			query.Set(l.cursor, cursor)
 		}
-		if _, err := c.do(ctx, "GET", ownerPrefix+"runs?"+query.Encode(), nil, http.StatusOK, &page); err != nil {
+		var answer map[string]json.RawMessage
+		if _, err := c.do(ctx, "GET", l.path+"?"+query.Encode(), nil, http.StatusOK, &answer); err != nil {
 			return false, err
 		}
-		for i, view := range page.Runs {
+		var page []json.RawMessage
+		var next *string
+		if err := errors.Join(json.Unmarshal(answer[l.member], &page), json.Unmarshal(answer["nextCursor"], &next)); err != nil {
+			return false, fmt.Errorf("GET %s: the answer is unreadable: %w", l.path, err)
+		}
+		for i, view := range page {
 			if goOn, err := look(view); err != nil || !goOn {
-				return i+1 < len(page.Runs) || page.NextCursor != nil, err
+				return i+1 < len(page) || next != nil, err
 			}
 		}
-		looked += len(page.Runs)
+		looked += len(page)
 		switch {
-		case page.NextCursor == nil:
+		case next == nil:
 			return false, nil
 		case looked >= most:
 			return true, nil
-		case *page.NextCursor == cursor || len(page.Runs) == 0:
-			return false, errors.New("the list of runs does not go on where it says so")
+		case *next == cursor || len(page) == 0:
+			return false, fmt.Errorf("the list of %s does not go on where it says so", l.member)
 		}
-		cursor = *page.NextCursor
+		cursor = *next
 	}
 }
 
