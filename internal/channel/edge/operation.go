@@ -179,35 +179,52 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, op *huma.Operatio
 	if r.ContentLength == 0 && !op.RequestBody.Required && len(r.Header["Content-Type"]) == 0 {
 		return nil, nil
 	}
-	if !isJSON(r.Header) && a.without != checkType {
-		return nil, Refuse(ContentTypeRejected, "")
+	codes := BodyReasons{Type: ContentTypeRejected, Size: BodyTooLarge, Malformed: authority.InvalidRequest}
+	if a.without == checkType {
+		codes.Type = ""
 	}
-	limit := op.MaxBodyBytes - 1
-	tooLarge := Refuse(BodyTooLarge, fmt.Sprintf("Send at most %d bytes.", limit)).With("Connection", "close")
-	if r.ContentLength > limit {
-		return nil, tooLarge
-	}
-	if limit > MaxBody && a.without != checkSize {
+	if op.MaxBodyBytes-1 > MaxBody && a.without != checkSize {
 		// Only a longer time than every body has; the end of the server is not moved.
-		end := time.Now().Add(bounds.BodyTimeout + time.Duration(limit/bodyRate)*time.Second)
+		end := time.Now().Add(bounds.BodyTimeout + time.Duration(op.MaxBodyBytes/bodyRate)*time.Second)
 		if err := http.NewResponseController(w).SetReadDeadline(end); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return nil, err
 		}
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	switch {
-	case int64(len(body)) > limit:
-		return nil, tooLarge
-	case err != nil:
-		return nil, Refuse(authority.InvalidRequest, "").at("body", "did not arrive whole").With("Connection", "close")
-	}
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	body, err := ReadBody(w, r, op.MaxBodyBytes-1, codes)
+	if err != nil {
 		return nil, err
 	}
 	if err := canon.Check(body); err != nil && a.without != checkBody {
 		return nil, malformed(malformedReason(op), err)
 	}
 	r.Header.Set("Content-Type", "application/json") // the one spelling that huma knows
+	return body, nil
+}
+
+// BodyReasons are the codes with which [ReadBody] refuses: another content type (none:
+// any is taken), a body over the limit, one that did not arrive whole.
+type BodyReasons struct{ Type, Size, Malformed string }
+
+// ReadBody reads a body of application/json in UTF-8 of at most limit bytes, also one
+// that is sent in pieces without a length. It does not look at its grammar.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, codes BodyReasons) ([]byte, error) {
+	if codes.Type != "" && !isJSON(r.Header) {
+		return nil, Refuse(codes.Type, "")
+	}
+	tooLarge := Refuse(codes.Size, fmt.Sprintf("Send at most %d bytes.", limit)).With("Connection", "close")
+	if r.ContentLength > limit {
+		return nil, tooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	switch {
+	case int64(len(body)) > limit:
+		return nil, tooLarge
+	case err != nil:
+		return nil, Refuse(codes.Malformed, "").at("body", "did not arrive whole").With("Connection", "close")
+	}
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
 	return body, nil
 }
 
