@@ -18,6 +18,7 @@ import (
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/owner"
 	"countersign/internal/console"
+	"countersign/internal/console/frame"
 	"countersign/internal/identity"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
@@ -186,7 +187,8 @@ func (a *App) newAPI() (*edge.API, error) {
 	channel.Routes(api, owner.Config{
 		Gateway: a.gateway, Steps: a.steps, Owners: a.owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: a.policies, Attacks: a.attacks, Hosting: a.hosting,
 	})
-	console.Register(api, console.Config{Reader: a.gateway.Reader, Owners: a.owners, Keys: keys})
+	pages := frame.New(api, a.gateway.Reader, a.owners)
+	console.Register(pages, console.Config{Reader: a.gateway.Reader, Keys: keys})
 	return api, nil
 }
 

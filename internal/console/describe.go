@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"countersign/evidence"
+	"countersign/internal/console/frame"
 	"countersign/internal/supervision/propose"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
@@ -29,7 +30,7 @@ func (c *chart) describe(l records.Line, t *turn) (*step, error) {
 	s := &step{Sequence: l.Sequence, Type: l.Type, Timestamp: l.Timestamp, Title: titles[l.Type]}
 	tell, known := tellers[l.Type]
 	if !known {
-		s.Title, s.Raw = l.Type, spellJSON(l.Data)
+		s.Title, s.Raw = l.Type, frame.SpellJSON(l.Data)
 		return s, nil
 	}
 	if err := tell(c, s, t, l.Data); err != nil {
@@ -125,13 +126,13 @@ var tellers = map[string]tell{
 	"grant.created": told(func(_ *chart, s *step, _ *turn, e *run.Granted) {
 		g := e.Grant
 		s.say("kind", g.Kind).say("at most", spellMoney(g.MaxTotalCents, g.Currency)).say("operations", strings.Join(g.Operations, ", "))
-		s.say("ends at", moment(g.ExpiresAt)).text("grant", g.ID)
+		s.say("ends at", frame.Moment(g.ExpiresAt)).text("grant", g.ID)
 	}),
 	"grant.revoked": told(func(_ *chart, s *step, _ *turn, e *run.GrantRevoked) {
 		s.say("cause", e.Cause).text("grant", e.GrantID)
 	}),
 	"session.issued": told(func(_ *chart, s *step, _ *turn, e *run.SessionIssued) {
-		s.say("generation", fmt.Sprint(e.Generation)).say("ends at", moment(e.ExpiresAt))
+		s.say("generation", fmt.Sprint(e.Generation)).say("ends at", frame.Moment(e.ExpiresAt))
 	}),
 	"hosted.session": told(func(_ *chart, s *step, _ *turn, e *run.HostedSessionEvent) {
 		s.say("phase", e.Phase).text("session at the store", e.SessionID)
@@ -146,7 +147,7 @@ var tellers = map[string]tell{
 	"proposal.prepared": told(func(_ *chart, s *step, _ *turn, e *run.ProposalPrepared) {
 		p := e.Proposal
 		s.say("amount", spellMoney(p.AmountCents, p.Currency)).say("destination", p.Destination).say("operation", p.OperationID)
-		s.say("ends at", moment(p.ExpiresAt)).text("proposal", p.ID)
+		s.say("ends at", frame.Moment(p.ExpiresAt)).text("proposal", p.ID)
 	}),
 	"proposal.voided": told(func(_ *chart, s *step, _ *turn, e *run.ProposalVoided) {
 		s.say("cause", e.Cause).text("proposal", e.ProposalID)
@@ -155,7 +156,7 @@ var tellers = map[string]tell{
 	"policy.checked":   told(tellChecked),
 	"guardian.decided": told(tellDecided),
 	"permit.issued": told(func(c *chart, s *step, _ *turn, e *run.Issued) {
-		s.say("good until", moment(e.Permit.ExpiresAt)).say("amount", spellMoney(e.AmountCents, c.currency))
+		s.say("good until", frame.Moment(e.Permit.ExpiresAt)).say("amount", spellMoney(e.AmountCents, c.currency))
 		s.text("permit", e.Permit.ID).text("effect digest", e.Permit.EffectDigest)
 	}),
 	"permit.claimed": told(func(c *chart, s *step, _ *turn, e *run.Claimed) {
@@ -215,7 +216,7 @@ var tellers = map[string]tell{
 	"approval.granted": told(func(_ *chart, s *step, _ *turn, e *run.Approved) {
 		s.Tone = "good"
 		s.say("by", e.ApprovedBy).text("session", e.Approver).say("amount", spellMoney(e.AmountCents, e.Currency)).say("destination", e.Destination)
-		s.noted("good until", moment(e.ExpiresAt), "for one use").text("proposal", e.ProposalID).text("effect digest", e.EffectDigest)
+		s.noted("good until", frame.Moment(e.ExpiresAt), "for one use").text("proposal", e.ProposalID).text("effect digest", e.EffectDigest)
 	}),
 	"clarification.added": told(func(_ *chart, s *step, _ *turn, e *run.Clarified) {
 		s.say("by", e.By).prose("clarification", "no grant changes by it", &e.Clarification)

@@ -3,22 +3,16 @@ package console
 import (
 	"cmp"
 	"context"
-	"io"
 	"net/http"
 	"slices"
 
 	"countersign/evidence"
+	"countersign/internal/console/frame"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
 )
-
-// standing is how the workspace stands with its freeze, as every page shows it.
-type standing struct{ records.Freeze }
-
-// Mark is what changes whenever the workspace is frozen or unfrozen.
-func (s *standing) Mark() string { return cmp.Or(s.Head, "0") }
 
 type freezeData struct {
 	records.Freeze
@@ -33,7 +27,7 @@ type freezeData struct {
 const stoppedRuns = 50
 
 // freeze is the page on which everything is stopped, and let go on (L-8).
-func (s *site) freeze(r *http.Request) (*page, error) {
+func (s *site) freeze(r *http.Request) (*frame.Page, error) {
 	d := freezeData{MaxReason: freeze.MaxReason, KeyID: evidence.KeyID(s.Keys[len(s.Keys)-1].Public)}
 	var err error
 	if d.Freeze, err = s.Reader.Freeze(r.Context()); err != nil {
@@ -57,7 +51,7 @@ func (s *site) freeze(r *http.Request) (*page, error) {
 			d.Settled = append(d.Settled, x)
 		}
 	}
-	p := &page{Template: "freeze", Title: "Freeze", Section: "freeze", Live: livePath, Data: d}
+	p := &frame.Page{Template: "freeze", Title: "Freeze", Section: "freeze", Live: livePath, Data: d}
 	if d.Frozen {
 		p.Title = "Frozen"
 	}
@@ -85,19 +79,4 @@ func (s *site) stopped(ctx context.Context) (list []line, more bool, err error) 
 		list = append(list, l)
 	}
 	return list, more, nil
-}
-
-// mark tells the page's script whether the workspace was frozen or unfrozen since.
-func (s *site) mark(w http.ResponseWriter, r *http.Request) {
-	passed, ok := s.signedIn(w, r)
-	if !ok {
-		return
-	}
-	f, err := s.Reader.Freeze(passed.Context())
-	if err != nil {
-		s.api.Fail(w, r, err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	io.WriteString(w, (&standing{f}).Mark()) // an error means that the client has left
 }

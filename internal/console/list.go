@@ -9,6 +9,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/console/frame"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
@@ -70,7 +71,7 @@ type runsData struct {
 }
 
 // runs is the list of all runs, newest first.
-func (s *site) runs(r *http.Request) (*page, error) {
+func (s *site) runs(r *http.Request) (*frame.Page, error) {
 	before := r.URL.Query().Get("before")
 	if before != "" && !authority.IsID(before) {
 		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.before: not the id of a run"}
@@ -83,7 +84,7 @@ func (s *site) runs(r *http.Request) (*page, error) {
 	if more {
 		d.Next = "/runs?before=" + found[listRuns-1].ID
 	}
-	p := &page{Template: "runs", Title: "Runs", Section: "runs", Live: livePath}
+	p := &frame.Page{Template: "runs", Title: "Runs", Section: "runs", Live: livePath}
 	for _, f := range found {
 		l, now, err := s.summary(r.Context(), f.ID)
 		if err != nil {
@@ -114,8 +115,8 @@ type approvalsData struct {
 
 // approvals is what waits for the owner, oldest first: runs that are paused and can
 // be helped, and effects that nobody knows of, in runs that have ended too.
-func (s *site) approvals(r *http.Request) (*page, error) {
-	p := &page{Template: "approvals", Title: "Approvals", Section: "approvals", Live: livePath}
+func (s *site) approvals(r *http.Request) (*frame.Page, error) {
+	p := &frame.Page{Template: "approvals", Title: "Approvals", Section: "approvals", Live: livePath}
 	freeze, err := s.Reader.Freeze(r.Context())
 	if err != nil {
 		return nil, err

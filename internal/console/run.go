@@ -9,6 +9,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
+	"countersign/internal/console/frame"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/records"
 	"countersign/internal/supervision/run"
@@ -64,7 +65,7 @@ type count struct {
 }
 
 // run is one run: what it waits for, what was granted, and all that happened.
-func (s *site) run(r *http.Request) (*page, error) {
+func (s *site) run(r *http.Request) (*frame.Page, error) {
 	id := r.PathValue("id")
 	if !authority.IsID(id) {
 		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such run."}
@@ -100,7 +101,7 @@ func (s *site) run(r *http.Request) (*page, error) {
 	if err := s.fillTimeline(r.Context(), d, until); err != nil {
 		return nil, err
 	}
-	p := &page{Template: "run", Title: "Run " + short(id), Section: "runs", Now: v.Now, Live: "/api/v1/owner/runs/" + id + "/events", Data: d}
+	p := &frame.Page{Template: "run", Title: "Run " + frame.Short(id), Section: "runs", Now: v.Now, Live: "/api/v1/owner/runs/" + id + "/events", Data: d}
 	if n := len(v.Timeline); n > 0 {
 		p.Head = v.Timeline[n-1].Sequence
 	}
@@ -111,7 +112,7 @@ func (s *site) run(r *http.Request) (*page, error) {
 func unresolved(v *records.View) string {
 	for _, x := range v.Executions {
 		if x.State == run.ExecutionUnconfirmed || x.State == run.ExecutionDispatched {
-			return fmt.Sprintf("%s over %s was dispatched at %s, and there is no receipt.", x.OperationID, amount(x.AmountCents, v.State.Currency), stamp(x.DispatchedAt))
+			return fmt.Sprintf("%s over %s was dispatched at %s, and there is no receipt.", x.OperationID, amount(x.AmountCents, v.State.Currency), frame.Stamp(x.DispatchedAt))
 		}
 	}
 	return "The opening of the session at the store was dispatched, and there is no receipt."

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -10,30 +9,21 @@ import (
 	"strings"
 	"time"
 
-	"countersign/evidence"
 	"countersign/internal/canon"
 	"countersign/internal/money"
 )
 
-// words are the functions of the templates: how things are spelled on every page.
+// words are the functions of the templates: how things of a run are spelled.
 var words = template.FuncMap{
 	"money":   spellMoney,
 	"amount":  amount,
-	"moment":  moment,
-	"stamp":   stamp,
-	"millis":  func(t evidence.Time) int64 { return int64(t) },
-	"short":   short,
 	"outcome": spellOutcome,
 	"tone":    tone,
-	"spaced":  func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-	"json":    spellJSON,
 	"terms":   termsOf,
 	"value":   valued,
 	"exact":   exact,
 	"wants":   func(recovery string) want { return wants[recovery] },
 	"micros":  micros,
-	"dict":    dict,
-	"long":    func(s string) bool { return len(s) > 140 }, // too long for a heading's size
 }
 
 // spellMoney writes cents with two decimals and the currency: 13700 USD is 137.00 USD.
@@ -53,25 +43,6 @@ func amount(cents, currency string) string {
 		return cents
 	}
 	return spellMoney(c, currency)
-}
-
-func moment(t evidence.Time) string { return t.Time().Format("2006-01-02 15:04:05 UTC") }
-
-// stamp is the time of an event, to the millisecond.
-func stamp(s string) string {
-	t, err := evidence.ParseTime(s)
-	if err != nil {
-		return s
-	}
-	return t.Format("2006-01-02 15:04:05.000 UTC")
-}
-
-// short is the part of an id that tells it from others of the same moment.
-func short(id string) string {
-	if len(id) <= 8 {
-		return id
-	}
-	return "…" + id[len(id)-8:]
 }
 
 // spellOutcome puts the outcome of a run into words (G-01, H-219).
@@ -101,15 +72,6 @@ func tone(outcome string) string {
 		return "going"
 	}
 	return "over"
-}
-
-// spellJSON writes a value for people, every member on a line of its own.
-func spellJSON(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return string(raw)
-	}
-	return b.String()
 }
 
 // term is one member of a run's terms.
@@ -155,19 +117,6 @@ func micros(n *int64) string {
 		return "not measured"
 	}
 	return (time.Duration(*n) * time.Microsecond).String()
-}
-
-// dict makes a map of names and values for a template that takes several.
-func dict(pairs ...any) (map[string]any, error) {
-	m := map[string]any{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, ok := pairs[i].(string)
-		if !ok {
-			return nil, fmt.Errorf("console: %v is not a name", pairs[i])
-		}
-		m[name] = pairs[i+1]
-	}
-	return m, nil
 }
 
 // want says in words what a run waits for, by the route that helps.

@@ -1,4 +1,4 @@
-package console
+package frame
 
 import (
 	"bytes"
@@ -19,21 +19,18 @@ import (
 	"countersign/internal/channel/edge"
 )
 
-//go:embed template/*.html
-var templates embed.FS
-
 //go:embed asset/*
 var assets embed.FS
 
-// page is one page in the layout that all share.
-type page struct {
-	Template string // name of the file that has the main part
+// Page is one page in the layout that all share.
+type Page struct {
+	Template string // name of the file that has the main part, without .html
 	Title    string
 	Section  string        // of the navigation
 	Now      evidence.Time // the server's, from which the page counts; 0 when nothing on it expires
 	Live     string        // path of the stream that says that the page is no longer current, "" when it stays
 	Head     int64         // sequence behind which the stream begins
-	Freeze   *standing     // nil on pages without a session
+	Freeze   *standing     // set by the frame; nil on pages without a session
 	Data     any
 }
 
@@ -42,10 +39,10 @@ type page struct {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-func (s *site) show(w http.ResponseWriter, r *http.Request, status int, p *page) {
+func (f *Frame) show(w http.ResponseWriter, r *http.Request, status int, views Views, p *Page) {
 	var b bytes.Buffer
-	if err := layout(p.Template).Execute(&b, p); err != nil {
-		s.api.Fail(w, r, err)
+	if err := views[p.Template].Execute(&b, p); err != nil {
+		f.api.Fail(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -55,23 +52,34 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, p *page)
 	w.Write(b.Bytes()) // an error means that the client has left
 }
 
-// layout returns the layout with a page's main part in it.
-func layout(name string) *template.Template { return layouts()[name] }
+// Views are layouts by the name of the template whose main part each has.
+type Views map[string]*template.Template
 
-var layouts = sync.OnceValue(func() map[string]*template.Template {
-	base := template.Must(template.New("layout.html").Funcs(words).ParseFS(templates, "template/layout.html", "template/part.html"))
-	all := map[string]*template.Template{}
-	files, err := templates.ReadDir("template")
+// Parse makes the views of the templates in the folder "template" of files, each of
+// which defines "main"; what part.html defines all of them may use. Beside the words of
+// every page they may use those of more. It panics when a template is broken: the files
+// are part of the program.
+func Parse(files embed.FS, more template.FuncMap) Views {
+	base := template.Must(template.New("layout.html").Funcs(words).Funcs(more).ParseFS(templates, "template/layout.html"))
+	list, err := files.ReadDir("template")
 	if err != nil {
-		panic(err) // the files are part of the program
+		panic(err)
 	}
-	for _, f := range files {
-		if name := strings.TrimSuffix(f.Name(), ".html"); name != "layout" && name != "part" {
-			all[name] = template.Must(template.Must(base.Clone()).ParseFS(templates, "template/"+f.Name()))
+	views := Views{}
+	for _, file := range list {
+		switch name := strings.TrimSuffix(file.Name(), ".html"); name {
+		case "layout":
+		case "part":
+			template.Must(base.ParseFS(files, "template/part.html"))
+		default:
+			views[name] = nil
 		}
 	}
-	return all
-})
+	for name := range views {
+		views[name] = template.Must(template.Must(base.Clone()).ParseFS(files, "template/"+name+".html"))
+	}
+	return views
+}
 
 // file is an asset as it is served.
 type file struct {
@@ -119,14 +127,14 @@ func advice() []byte {
 }
 
 // asset serves a file of the pages. Browsers ask each time whether it has changed.
-func (s *site) asset(w http.ResponseWriter, r *http.Request) {
-	f, known := files()[r.PathValue("name")]
+func (f *Frame) asset(w http.ResponseWriter, r *http.Request) {
+	served, known := files()[r.PathValue("name")]
 	if !known {
-		s.missing(w, r)
+		f.missing(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", f.kind)
+	w.Header().Set("Content-Type", served.kind)
 	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("ETag", f.tag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
+	w.Header().Set("ETag", served.tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(served.body))
 }
