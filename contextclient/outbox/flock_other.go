@@ -1,0 +1,17 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
+
+package outbox
+
+import (
+	"io/fs"
+	"os"
+)
+
+// Where there is no flock(2), openFile refuses before any of these is called.
+const canLock = false
+
+func tryLock(*os.File) (bool, error) { return false, ErrUnsupported }
+
+func release(*os.File) error { return ErrUnsupported }
+
+func ownedByUs(fs.FileInfo) bool { return false }
