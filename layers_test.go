@@ -44,7 +44,7 @@ var rings = [][]string{
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
-	{"internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit"},
+	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit"},
 	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/console/frame"},               // what every page has in common
 	{"internal/channel", "internal/console"}, // every route together; the pages

@@ -22,6 +22,7 @@ import (
 	"countersign/internal/identity"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/settle"
 	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
@@ -44,6 +45,7 @@ type App struct {
 	addr     string
 	origin   string
 	gateway  *gateway.Gateway
+	settler  *settle.Settler
 	steps    *managed.Steps
 	attacks  *attack.Runner
 	owners   *identity.Owners
@@ -105,6 +107,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {
 		return nil, err
 	}
+	a.settler = settle.New(a.ledger, ledger.DefaultWorkspace, c.Log, settle.Kinds{ledger.KindRun: a.gateway.Settle})
 	if a.metrics != nil {
 		a.metrics.showFrozen(a.gateway.Reader)
 	}
@@ -239,7 +242,7 @@ func (a *App) Serve(ctx context.Context) error {
 	began := time.Now()
 	a.settling.Store(&began)
 	background.Go(func() {
-		a.gateway.Settle(ctx)
+		a.settler.Run(ctx)
 		a.settling.Store(nil)
 	})
 	if a.failed != nil {

@@ -202,15 +202,15 @@ func (l *failingLedger) Credential(ctx context.Context, workspace, hash string) 
 	return l.Engine.Credential(ctx, workspace, hash)
 }
 
-func (l *failingLedger) Due(ctx context.Context, limit int) ([]ledger.Key, error) {
+func (l *failingLedger) Due(ctx context.Context, after ledger.Overdue, limit int) ([]ledger.Overdue, error) {
 	err := l.reads("due")
 	if errors.Is(err, errGarbled) {
-		return []ledger.Key{{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, ID: "nobody's"}}, nil
+		return []ledger.Overdue{{Key: ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindRun, ID: "nobody's"}}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return l.Engine.Due(ctx, limit)
+	return l.Engine.Due(ctx, after, limit)
 }
 
 func (l *failingLedger) Commit(ctx context.Context, c ledger.Change) ledger.Result {

@@ -10,6 +10,7 @@ import (
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/postgres"
 	"countersign/internal/ledger/sqlite"
+	"countersign/internal/settle"
 	"countersign/internal/supervision/gateway"
 )
 
@@ -22,6 +23,7 @@ const (
 // engine is what app needs of an open ledger beside what the gateway does.
 type engine interface {
 	gateway.Ledger
+	settle.Ledger
 	CheckInstallation(ctx context.Context, fingerprints map[string]string) error
 	Ping(context.Context) error
 	Close() error

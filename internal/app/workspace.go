@@ -88,7 +88,7 @@ func (a *App) hosting(ctx context.Context) (owner.Hosting, error) {
 	if began == nil {
 		return h, nil
 	}
-	last := a.gateway.Settled()
+	last := a.settler.Ended()
 	if !last.IsZero() {
 		at := h.CheckedAt.Add(-time.Since(last))
 		h.Worker.LastPassAt = &at

@@ -76,6 +76,12 @@ type Subject struct {
 // Link is where the next event of the subject goes.
 func (s Subject) Link() evidence.Link { return evidence.Link{Sequence: s.Sequence, Hash: s.Head} }
 
+// Overdue is a subject whose Due has come, and when that was.
+type Overdue struct {
+	Key
+	Since time.Time
+}
+
 // Attribute is what lists filter by. A subject has at most one value a name.
 type Attribute struct{ Name, Value string }
 

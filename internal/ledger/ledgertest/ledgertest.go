@@ -66,9 +66,10 @@ type Engine interface {
 	// others. What [ledger.CheckHashes] refuses is an error.
 	Blobs(ctx context.Context, workspace string, hashes []string) ([]ledger.Blob, error)
 	Missing(ctx context.Context, workspace string, hashes []string) ([]string, error)
-	// Due returns subjects whose Due is not after now, longest overdue first.
-	// A limit below 1 or above 1,000 means 1,000.
-	Due(ctx context.Context, limit int) ([]ledger.Key, error)
+	// Due returns subjects whose Due is not after now, longest overdue first and by
+	// key where that is equal: those behind after, which is zero or one of an earlier
+	// answer. A limit below 1 or above 1,000 means 1,000.
+	Due(ctx context.Context, after ledger.Overdue, limit int) ([]ledger.Overdue, error)
 	// Watch wakes after a commit that wrote the subject.
 	Watch(key ledger.Key) *ledger.Watcher
 	// CheckInstallation stores the fingerprints on the first call ever and

@@ -1,9 +1,11 @@
 package ledgertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -287,17 +289,18 @@ func testDue(t *testing.T, b Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var keys []ledger.Key
+	var all []ledger.Overdue
 	for n := range 4 {
 		c := fresh()
 		c.Writes[0].Due = now.Add(time.Duration(n+1) * time.Hour)
-		keys = append(keys, c.Writes[0].Key)
+		all = append(all, ledger.Overdue{Key: c.Writes[0].Key, Since: c.Writes[0].Due})
 		i.must(i.Commit(t.Context(), c))
 	}
 	i.must(i.Commit(t.Context(), fresh())) // never due
-	want := func(limit int, want ...ledger.Key) {
+	var after ledger.Overdue
+	want := func(limit int, want ...ledger.Overdue) {
 		t.Helper()
-		if got, err := i.Due(t.Context(), limit); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		if got, err := i.Due(t.Context(), after, limit); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("due %v, %v, want %v", got, err, want)
 		}
 	}
@@ -305,10 +308,34 @@ func testDue(t *testing.T, b Backend) {
 	i.clock.Move(time.Hour - time.Minute)
 	want(0)
 	i.clock.Move(2*time.Hour + 2*time.Minute)
-	want(0, keys[:3]...)
-	want(2, keys[:2]...)
-	i.must(i.Commit(t.Context(), ledger.Change{Writes: []ledger.Write{bare(i.load(keys[0]), `{}`)}}))
-	want(0, keys[1:3]...)
+	want(0, all[:3]...)
+	want(2, all[:2]...)
+	i.must(i.Commit(t.Context(), ledger.Change{Writes: []ledger.Write{bare(i.load(all[0].Key), `{}`)}}))
+	want(0, all[1:3]...)
+	after = all[1]
+	want(0, all[2])
+	after = all[2]
+	want(0)
+
+	// Subjects of one moment come in the order of their keys, page by page.
+	var same []ledger.Overdue
+	for n := range 5 {
+		for _, kind := range []string{ledger.KindRun, ledger.KindContextTurn} {
+			c := fresh()
+			c.Writes[0].Kind, c.Writes[0].Due = kind, all[2].Since
+			c.Writes[0].ID = fmt.Sprintf("%d%s", n%2, c.Writes[0].ID)
+			same = append(same, ledger.Overdue{Key: c.Writes[0].Key, Since: all[2].Since})
+			i.must(i.Commit(t.Context(), c))
+		}
+	}
+	same = append(same, all[2])
+	slices.SortFunc(same, func(a, b ledger.Overdue) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+	})
+	for after = all[1]; len(same) > 0; after, same = same[min(2, len(same)-1)], same[min(3, len(same)):] {
+		want(3, same[:min(3, len(same))]...)
+	}
+	want(3)
 }
 
 // The clock's offset moves Now and the time of every read; a subject's newest

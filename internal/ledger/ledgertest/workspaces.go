@@ -105,8 +105,8 @@ func testWorkspaces(t testing.TB, b Backend) {
 		t.Errorf("in the frozen one: %v", r)
 	}
 	// Whoever settles is told whose a due subject is.
-	due, err := i.Due(ctx, 10)
-	if err != nil || fmt.Sprint(due) != fmt.Sprint([]ledger.Key{only}) {
+	due, err := i.Due(ctx, ledger.Overdue{}, 10)
+	if err != nil || fmt.Sprint(due) != fmt.Sprint([]ledger.Overdue{{Key: only, Since: time.Unix(1, 0).UTC()}}) {
 		t.Errorf("due %v, %v", due, err)
 	}
 }

@@ -280,21 +280,28 @@ func (l *Ledger) SealedValue(ctx context.Context, key ledger.Key, name string) (
 	return b, err
 }
 
-// Due returns subjects whose Due is not after now, longest overdue first. A
-// limit below 1 or above 1,000 means 1,000.
-func (l *Ledger) Due(ctx context.Context, limit int) ([]ledger.Key, error) {
+// Due returns subjects whose Due is not after now, longest overdue first, those
+// behind after. A limit below 1 or above 1,000 means 1,000.
+func (l *Ledger) Due(ctx context.Context, after ledger.Overdue, limit int) ([]ledger.Overdue, error) {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
 	rows, err := l.reads.Query(ctx, `
-		SELECT workspace, kind, id FROM subjects
+		SELECT workspace, kind, id, due FROM subjects
 		WHERE due <= (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 + $1::int8)
-		ORDER BY due LIMIT $2`, l.options.Clock.Offset().Milliseconds(), bounded(limit, dueLimit))
+		  AND (due, workspace, kind, id) > ($3, $4, $5, $6)
+		ORDER BY due, workspace, kind, id LIMIT $2`, l.options.Clock.Offset().Milliseconds(), bounded(limit, dueLimit),
+		after.Since.UnixMilli(), after.Workspace, after.Kind, after.ID)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: due: %w", err)
 	}
-	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ledger.Key])
+	overdue, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o ledger.Overdue, err error) {
+		var due int64
+		err = row.Scan(&o.Workspace, &o.Kind, &o.ID, &due)
+		o.Since = time.UnixMilli(due).UTC()
+		return o, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("postgres: due: %w", err)
 	}
-	return keys, nil
+	return overdue, nil
 }

@@ -133,7 +133,7 @@ func TestReadsOfASilentServer(t *testing.T) {
 			return err
 		},
 		"SealedValue": func(ctx context.Context, l *Ledger) error { _, err := l.SealedValue(ctx, key, "n"); return err },
-		"Due":         func(ctx context.Context, l *Ledger) error { _, err := l.Due(ctx, 1); return err },
+		"Due":         func(ctx context.Context, l *Ledger) error { _, err := l.Due(ctx, ledger.Overdue{}, 1); return err },
 		"HolderAlive": func(ctx context.Context, l *Ledger) error { _, err := l.HolderAlive(ctx, "nobody"); return err },
 		"PutBlobs": func(ctx context.Context, l *Ledger) error {
 			return l.PutBlobs(ctx, []ledger.Blob{{Workspace: key.Workspace, Hash: hashOfX, Type: "text/plain", Bytes: []byte("x")}})

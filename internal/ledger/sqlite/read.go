@@ -31,7 +31,8 @@ const (
 	readTexts      = `SELECT commitment, salt, text FROM texts WHERE workspace = ? AND kind = ? AND subject = ? ORDER BY commitment`
 	readText       = `SELECT commitment, salt, text FROM texts WHERE workspace = ? AND kind = ? AND subject = ? AND commitment = ?`
 	readSealed     = `SELECT bytes FROM sealed WHERE workspace = ? AND kind = ? AND subject = ? AND name = ?`
-	readDue        = `SELECT workspace, kind, id FROM subjects WHERE due <= ? ORDER BY due LIMIT ?`
+	readDue        = `SELECT workspace, kind, id, due FROM subjects WHERE due <= ? AND due >= ?
+		AND (due, workspace, kind, id) > (?2, ?, ?, ?) ORDER BY due, workspace, kind, id LIMIT ?`
 )
 
 // reads are the connections that cannot write, with their statements.
@@ -263,11 +264,13 @@ func (l *Ledger) SealedValue(ctx context.Context, key ledger.Key, name string) (
 	return bytes, found(err)
 }
 
-// Due returns subjects whose Due is not after now, longest overdue first; a
-// limit outside 1 to 1,000 means 1,000.
-func (l *Ledger) Due(ctx context.Context, limit int) ([]ledger.Key, error) {
-	return list(ctx, l.reads.due, func(rows *sql.Rows) (k ledger.Key, err error) {
-		err = rows.Scan(&k.Workspace, &k.Kind, &k.ID)
-		return k, err
-	}, l.clock.Now().UnixMilli(), bound(limit, maxPage))
+// Due returns subjects whose Due is not after now, longest overdue first, those
+// behind after; a limit outside 1 to 1,000 means 1,000.
+func (l *Ledger) Due(ctx context.Context, after ledger.Overdue, limit int) ([]ledger.Overdue, error) {
+	return list(ctx, l.reads.due, func(rows *sql.Rows) (o ledger.Overdue, err error) {
+		var due int64
+		err = rows.Scan(&o.Workspace, &o.Kind, &o.ID, &due)
+		o.Since = time.UnixMilli(due).UTC()
+		return o, err
+	}, l.clock.Now().UnixMilli(), after.Since.UnixMilli(), after.Workspace, after.Kind, after.ID, bound(limit, maxPage))
 }

@@ -55,7 +55,6 @@ type Ledger interface {
 	Fate(ctx context.Context, workspace, permitID string) (ledger.Fate, error)
 	Credential(ctx context.Context, workspace, hash string) (ledger.Credential, time.Time, error)
 	SealedValue(ctx context.Context, key ledger.Key, name string) ([]byte, error)
-	Due(ctx context.Context, limit int) ([]ledger.Key, error)
 	Holder() string
 }
 
@@ -130,8 +129,7 @@ type Gateway struct {
 	services map[string]Service
 	link     hosted.Link
 	lines    line.Lines
-	settled  atomic.Pointer[time.Time] // see Settled
-	epoch    atomic.Int64              // see learnEpoch
+	epoch    atomic.Int64 // see learnEpoch
 }
 
 // New returns a gateway.

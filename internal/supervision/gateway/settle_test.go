@@ -11,7 +11,7 @@ import (
 	"countersign/internal/supervision/stopcontext"
 )
 
-// settling runs Settle on every gateway until the condition holds of the run, which
+// settling runs a settler of every gateway until the condition holds of the run, which
 // it must within a generous time: rounds are a second apart.
 func settling(t *testing.T, h *house, id string, gateways []*gateway.Gateway, done func() bool) {
 	t.Helper()
@@ -20,7 +20,7 @@ func settling(t *testing.T, h *house, id string, gateways []*gateway.Gateway, do
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	var wg sync.WaitGroup
 	for _, g := range gateways {
-		wg.Go(func() { g.Settle(ctx) })
+		wg.Go(func() { g.Settler().Run(ctx) })
 	}
 	for !done() && ctx.Err() == nil {
 		select {

@@ -21,7 +21,7 @@ import (
 // spareMethods of a gateway name nothing of the ledger's by an id, or are about what was
 // read already.
 var spareMethods = []string{
-	"Key", "Recall", "RecallService", "Saw", "Stored", "Settle", "Settled", "SettleDue", "LearnEpoch", "Catalog", "Explain", "Ask", "Observation", "Watch", "Freeze", "IsFrozen", "Standing", "Dated",
+	"Key", "Recall", "RecallService", "Saw", "Stored", "Settle", "Settler", "SettleDue", "LearnEpoch", "Catalog", "Explain", "Ask", "Observation", "Watch", "Freeze", "IsFrozen", "Standing", "Dated",
 	"Create", // with a policy's id, below
 }
 
