@@ -24,23 +24,27 @@ func NewRunToken(workspace, runID string, generation int64, origin string, expir
 	}
 }
 
-// Tokens recognizes restricted run tokens of a workspace. It is safe for
-// concurrent use.
+// Tokens recognizes the tokens of one kind in a workspace. It is safe for concurrent use.
 type Tokens struct {
 	ledger    Ledger
 	workspace string
-	without   check // empty but in tests
+	prefix    string
+	kind      string // of the credential
+	without   check  // empty but in tests
 }
 
-// NewTokens returns Tokens of a workspace.
-func NewTokens(l Ledger, workspace string) *Tokens { return &Tokens{ledger: l, workspace: workspace} }
+// NewTokens recognizes restricted run tokens of a workspace: the run is the credential's
+// Subject.
+func NewTokens(l Ledger, workspace string) *Tokens {
+	return &Tokens{ledger: l, workspace: workspace, prefix: TokenPrefix, kind: ledger.CredentialRun}
+}
 
-// Lookup returns the credential of a token: the run is its Subject. An owner
-// cookie is no token. Every token that is not good now is [ErrUnauthenticated].
+// Lookup returns the credential of a token. An owner cookie is no token, nor is a token of
+// another kind. Every token that is not good now is [ErrUnauthenticated].
 func (t *Tokens) Lookup(ctx context.Context, token string) (Credential, error) {
-	secret, prefixed := strings.CutPrefix(token, TokenPrefix)
+	secret, prefixed := strings.CutPrefix(token, t.prefix)
 	if !prefixed || !isSecret(secret) {
 		return Credential{}, ErrUnauthenticated
 	}
-	return find(ctx, t.ledger, t.workspace, ledger.CredentialRun, Hash(token), t.without)
+	return find(ctx, t.ledger, t.workspace, t.kind, Hash(token), t.without)
 }
