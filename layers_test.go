@@ -34,7 +34,7 @@ const maxLines = 2000
 var rings = [][]string{
 	{"internal/canon", "internal/money", "internal/pubkey", "internal/limits", "api", "internal/client", "contextclient/outbox"},
 	{"evidence", "dispatch", "internal/scripted", "internal/narrate"},
-	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/turn", "internal/contextturn/project"},
+	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/redact", "internal/contextturn/turn", "internal/contextturn/project"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement", "internal/ledger/postgres/outbox", "internal/ledger/postgres/blob",
 		"internal/keys",
@@ -67,7 +67,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/admission", "internal/supervision/hosted", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/supervision/guardian":    {"internal/authority", "internal/supervision/run", "internal/supervision/state"},                                       // denials; what a run is bound to, and how an unlawful transition is named
 	"internal/supervision/freeze":      {"internal/authority", "internal/supervision/run"},                                                                     // denials; how an unlawful transition is named
-	"internal/contextturn/turn":        {"internal/authority", "internal/supervision/run"},                                                                     // denials; how an unlawful transition is named
+	"internal/contextturn/turn":        {"internal/authority", "internal/contextturn/redact", "internal/supervision/run"},                                      // denials; what a client says in its own words; how an unlawful transition is named
 	"internal/contextturn/project":     {"internal/authority", "internal/supervision/run"},                                                                     // denials; how an unlawful transition is named
 	"internal/supervision/workspace":   {"internal/supervision/gateway", "internal/supervision/records"},                                                       // a verification makes synthetic runs
 	"internal/supervision/managed":     {"internal/supervision/gateway"},                                                                                       // it lets runs go on
@@ -93,7 +93,7 @@ var support = []string{
 var pure = []string{
 	"internal/canon", "internal/money", "internal/pubkey", "evidence", "internal/authority",
 	"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy",
-	"internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/turn", "internal/contextturn/project",
+	"internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/redact", "internal/contextturn/turn", "internal/contextturn/project",
 }
 
 // impure is what a pure package does not import, subpackages included.

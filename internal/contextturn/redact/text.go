@@ -1,0 +1,131 @@
+package redact
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text returns s without secrets, at most limit characters long.
+func Text(s string, limit int) string {
+	t := clean(s)
+	var spans []span
+	spans = t.bearers(spans)
+	spans = t.keys(spans)
+	spans = t.jwts(spans)
+	spans = t.pems(spans)
+	spans = t.cards(spans)
+	spans = t.emails(spans)
+	out := writer{left: limit}
+	at := 0
+	for _, x := range union(spans) {
+		if !out.plain(t.text[at:x.from]) || !out.marker("[redacted:"+x.kind+"]") {
+			return out.String()
+		}
+		at = x.to
+	}
+	out.plain(t.text[at:])
+	return out.String()
+}
+
+// cleaned is a text without the characters that do not show.
+type cleaned struct {
+	text string
+	// edge says of each byte whether something was dropped before it. What was dropped
+	// neither ends a secret nor joins a word to the secret behind it.
+	edge []bool
+	ends [sets][]int
+}
+
+// hidden are the characters that do not show: control and format characters, line and
+// paragraph separators, and what a font may leave out.
+var hidden = []*unicode.RangeTable{
+	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+}
+
+func clean(s string) *cleaned {
+	var b strings.Builder
+	edge := make([]bool, 0, len(s))
+	dropped := false
+	for at := 0; at < len(s); {
+		r, n := utf8.DecodeRuneInString(s[at:])
+		if r == utf8.RuneError && n == 1 || unicode.In(r, hidden...) {
+			dropped = true
+		} else {
+			b.WriteString(s[at : at+n])
+			edge = append(edge, make([]bool, n)...)
+			edge[len(edge)-n], dropped = dropped, false
+		}
+		at += n
+	}
+	t := &cleaned{text: b.String(), edge: edge}
+	for set := range t.ends {
+		t.ends[set] = runs(t.text, set)
+	}
+	return t
+}
+
+// runs says of each byte where the run of characters of the set ends that begins there.
+// It is made once, so that a text of nothing but beginnings is not read again for each.
+func runs(text string, set int) []int {
+	ends := make([]int, len(text)+1)
+	ends[len(text)] = len(text)
+	for i := len(text) - 1; i >= 0; i-- {
+		ends[i] = i
+		if members[text[i]]&(1<<set) != 0 {
+			ends[i] = max(i+1, ends[i+1])
+		}
+	}
+	return ends
+}
+
+// span is a secret: the bytes from one to the other.
+type span struct {
+	from, to int
+	kind     string
+}
+
+// union joins spans that overlap, so that no piece of one shows beside the marker of the
+// other. The kind is that of the one that begins first.
+func union(spans []span) (joined []span) {
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, x := range spans {
+		if n := len(joined); n > 0 && x.from < joined[n-1].to {
+			joined[n-1].to = max(joined[n-1].to, x.to)
+		} else {
+			joined = append(joined, x)
+		}
+	}
+	return joined
+}
+
+// writer is a text that may still grow by some characters.
+type writer struct {
+	strings.Builder
+	left int
+}
+
+// plain writes as much of s as fits and reports whether that was all.
+func (w *writer) plain(s string) bool {
+	for i := range s {
+		if w.left <= 0 {
+			w.WriteString(s[:i])
+			return false
+		}
+		w.left--
+	}
+	w.WriteString(s)
+	return true
+}
+
+// marker writes s when all of it fits, and reports whether it did.
+func (w *writer) marker(s string) bool {
+	if w.left < len(s) {
+		return false
+	}
+	w.left -= len(s)
+	w.WriteString(s)
+	return true
+}
