@@ -15,7 +15,7 @@ const (
 )
 
 // look sums up the lists of runs. A run's own events are streamed by the owner's API.
-func (s *site) look(ctx context.Context) (sum [sha256.Size]byte, err error) {
+func (s *site) look(ctx context.Context, _ string) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	for _, status := range []string{"", run.StatusPaused} {
 		found, err := s.Reader.Find(ctx, status, "", liveRuns)
