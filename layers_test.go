@@ -33,7 +33,7 @@ const maxLines = 2000
 // withinRing lists, so that siblings never meet.
 var rings = [][]string{
 	{"internal/canon", "internal/money", "internal/pubkey", "internal/limits", "api", "internal/client", "contextclient/outbox"},
-	{"evidence", "dispatch", "internal/scripted", "internal/narrate"},
+	{"evidence", "dispatch", "contextclient", "internal/scripted", "internal/narrate"},
 	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/redact", "internal/contextturn/turn", "internal/contextturn/project"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement", "internal/ledger/postgres/outbox", "internal/ledger/postgres/blob",
@@ -109,7 +109,7 @@ var ambient = map[string][]string{
 }
 
 // public packages are imported by strangers.
-var public = []string{"evidence", "dispatch", "contextclient/outbox"}
+var public = []string{"evidence", "dispatch", "contextclient", "contextclient/outbox"}
 
 // canonical is the one module outside the standard library that the core
 // leans on: the strict JSON reader behind internal/canon.

@@ -1,0 +1,81 @@
+package contextclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// ErrQueued says that a report waits in the outbox: the server has not answered it yet.
+var ErrQueued = errors.New("contextclient: the report waits in the outbox")
+
+// Error is a request that was refused or not answered.
+type Error struct {
+	Op         string        // the path below /context/
+	Status     int           // of HTTP; 0 when no answer came
+	ReasonCode string        // of the problem, such as turn_expired; empty when there is none
+	Detail     string        // of the problem, printable and at most 500 characters
+	RetryAfter time.Duration // what the server asks for; 0 when it asks for nothing
+	cause      error
+}
+
+func (e *Error) Error() string {
+	said := []string{"contextclient: " + e.Op + ":"}
+	switch {
+	case e.Status == 0:
+		said = append(said, "no answer:")
+	case e.Status < 400:
+		said = append(said, fmt.Sprintf("status %d without the answer of this protocol", e.Status))
+	default:
+		said = append(said, fmt.Sprint(e.Status))
+	}
+	for _, s := range []string{e.ReasonCode, e.Detail} {
+		if s != "" {
+			said = append(said, s)
+		}
+	}
+	if e.cause != nil {
+		said = append(said, e.cause.Error())
+	}
+	return strings.Join(said, " ")
+}
+
+// Unwrap returns why no answer came; nil when one did.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Temporary reports whether the same request may succeed later. Every 4xx but 408, 425,
+// 429 and 409 idempotency_in_progress is final.
+func (e *Error) Temporary() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	case http.StatusConflict:
+		return e.ReasonCode == "idempotency_in_progress"
+	}
+	return e.Status < 400 || e.Status >= 500
+}
+
+// hasReason reports whether err is a refusal with one of the codes.
+func hasReason(err error, codes ...string) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && slices.Contains(codes, e.ReasonCode)
+}
+
+// shown is what may stand in an error of what somebody else says.
+func (c *Client) shown(s string) string {
+	const most = 500
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, c.clean(s))
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most])
+	}
+	return s
+}

@@ -1,0 +1,569 @@
+// Client of seif.http-turn.v1 for the component that invokes a model: it opens a
+// turn, fetches context, and reports the outcome. It needs nothing but fetch and
+// Web Crypto, and has no build step.
+//
+//   import { SeifClient } from "./contextclient.js";
+//   const client = SeifClient.fromEnvironment();
+//   const answer = await client.run(question, (context) => askModel(context.text, question));
+//
+// The bearer token belongs to the component that delivers context: never put it,
+// and so never this module with a token, into code that a browser gets from you,
+// into prompts, source control or logs. The module runs in browsers' engines too,
+// because workers and desktop programs are made of them.
+//
+// What a turn proves is that context was handed to the HTTP response and what the
+// application then reported; it says nothing of what a model read or understood.
+
+const PROTOCOL_TOOL = /^mcp__seif__[a-z0-9_]{1,64}$/;
+const TOOL_USE_ID = /^[A-Za-z0-9_.:-]{1,128}$/;
+const TURN_ID = /^trn_[A-Za-z0-9_-]{1,64}$/;
+const STATUSES = ["completed", "cancelled", "failed"];
+const MAX_NOTE = 2000; // characters that the server takes; it keeps 500
+const MAX_ANSWER = 16 << 20; // bytes
+
+/** The outbox holds at most so many reports, each for at most so many milliseconds. */
+export const OUTBOX_ENTRIES = 100;
+export const OUTBOX_AGE = 24 * 60 * 60 * 1000;
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 60 * 1000;
+
+const START_ATTEMPTS = 3;
+const START_PATIENCE = 5 * 1000; // the longest that a start waits between two attempts
+
+/**
+ * SeifError is a request that was refused or not answered. status is 0 when no
+ * answer came, else the HTTP status; reasonCode is that of the problem, or "";
+ * retryAfter is in milliseconds.
+ */
+export class SeifError extends Error {
+  constructor(message, { status = 0, reasonCode = "", retryAfter = 0, cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = "SeifError";
+    this.status = status;
+    this.reasonCode = reasonCode;
+    this.retryAfter = retryAfter;
+  }
+
+  /**
+   * temporary says whether the same request may succeed later. Every 4xx but 408,
+   * 425, 429 and 409 idempotency_in_progress is final.
+   */
+  get temporary() {
+    if (this.status < 400 || this.status >= 500) return true;
+    return [408, 425, 429].includes(this.status) || (this.status === 409 && this.reasonCode === "idempotency_in_progress");
+  }
+}
+
+/**
+ * SeifClient speaks for one named client of one project.
+ *
+ * baseUrl   https://HOST/HANDLE/PROJECT, with /staging behind it for staging; http only on loopback
+ * token     the client's bearer token
+ * profile   is sent with every request, which the server refuses when the client is bound to another
+ * fetch     what sends; the platform's by default. It must not repeat a request by itself
+ * storage   where the outbox is kept: {load(), save(text), lock?(work)}, each of which may return a
+ *           promise; in memory by default. One storage belongs to one named client
+ * onTrouble is told what could not be reported, as an Error; console.warn by default
+ * timeout   of one request, in milliseconds
+ * clock, later and random are the platform's time and chance; tests replace them. later(ms, work, idle)
+ *           returns what cancels it; idle waiting is the outbox's
+ */
+export class SeifClient {
+  #base;
+  #token;
+  #profile;
+  #fetch;
+  #timeout;
+  #clock;
+  #later;
+  #random;
+  #trouble;
+  #outbox;
+
+  constructor({
+    baseUrl, token, profile, fetch = globalThis.fetch, storage = memoryStorage(), onTrouble = (error) => console.warn("contextclient:", error),
+    timeout = 10_000, clock = Date.now, later = laterOf, random = Math.random,
+  }) {
+    this.#base = checkedBase(baseUrl);
+    if (typeof token !== "string" || !/^[\x21-\x7e]{1,512}$/.test(token)) throw new TypeError("contextclient: the token is missing or is not one");
+    this.#token = token;
+    this.#profile = profile;
+    this.#fetch = (...of) => fetch(...of); // browsers want no other receiver
+    this.#timeout = timeout;
+    this.#clock = clock;
+    this.#later = later;
+    this.#random = random;
+    this.#trouble = onTrouble;
+    this.#outbox = new Outbox({
+      base: this.#base, storage, clock, later, random, trouble: onTrouble,
+      send: (entry) => this.#report(entry),
+    });
+  }
+
+  /** fromEnvironment reads SEIF_BASE_URL and SEIF_CLIENT_TOKEN. */
+  static fromEnvironment(more = {}, environment = globalThis.process?.env ?? {}) {
+    return new SeifClient({ baseUrl: environment.SEIF_BASE_URL, token: environment.SEIF_CLIENT_TOKEN, ...more });
+  }
+
+  /**
+   * run starts a turn, fetches context for the task, awaits modelCall(context) and
+   * reports how that ended. It returns or throws what modelCall does, whatever
+   * becomes of the turn, the context and the report.
+   *
+   * The context has turn (null when none could be started), text ("" when there is
+   * none), verdict, items, interaction, and problems: the errors of start and
+   * compass. It is for modelCall to decide whether to go on without a turn or
+   * without context. An error after signal has been aborted is reported as
+   * cancelled, every other one as failed.
+   */
+  async run(task, modelCall, { clientRef, signal } = {}) {
+    const context = await this.#prepare(task, clientRef, signal);
+    let answer;
+    try {
+      answer = await modelCall(context);
+    } catch (error) {
+      await this.#close(context.turn, signal?.aborted ? "cancelled" : "failed");
+      throw error;
+    }
+    await this.#close(context.turn, "completed");
+    return answer;
+  }
+
+  async #prepare(task, clientRef, signal) {
+    signal?.throwIfAborted();
+    const context = { turn: null, text: "", verdict: "", items: [], interaction: null, problems: [] };
+    try {
+      context.turn = await this.start({ clientRef, signal });
+    } catch (error) {
+      signal?.throwIfAborted();
+      context.problems.push(error);
+      // Without the opt-in there is context, and no turn. With it, context without a
+      // turn is refused.
+      if (!["turn_protocol_not_enabled", "named_client_required"].includes(error.reasonCode)) return context;
+    }
+    try {
+      const { text = "", verdict = "", items = [], interaction } = await (context.turn ?? this).compass(task, { signal });
+      Object.assign(context, { text, verdict, items, interaction });
+    } catch (error) {
+      context.problems.push(error);
+    }
+    if (signal?.aborted) {
+      await this.#close(context.turn, "cancelled");
+      signal.throwIfAborted();
+    }
+    return context;
+  }
+
+  async #close(turn, status) {
+    try {
+      await turn?.complete(status);
+    } catch (error) {
+      this.#trouble(error);
+    }
+  }
+
+  /**
+   * start opens a turn. It asks again with the same key while no answer comes, a few
+   * times; nothing of the turn has been handed out until it returns.
+   */
+  async start({ clientRef, signal } = {}) {
+    const key = randomKey();
+    const body = JSON.stringify(clientRef === undefined ? {} : { clientRef });
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const { turn } = await this.#send("turns/start", { body, key, signal, accept: (answer) => TURN_ID.test(answer.turn?.id ?? "") });
+        return new SeifTurn(this.#door, turn);
+      } catch (error) {
+        const wait = Math.max(error.retryAfter ?? 0, backoff(attempt, this.#random));
+        if (!(error instanceof SeifError) || !error.temporary || attempt === START_ATTEMPTS || wait > START_PATIENCE) throw error;
+        await pause(this.#later, wait, signal);
+      }
+    }
+  }
+
+  /** turn is the turn with this id, which somebody else has started: SEIF_TURN_ID. */
+  turn(id) {
+    if (!TURN_ID.test(id ?? "")) throw new TypeError("contextclient: not the id of a turn");
+    return new SeifTurn(this.#door, { id });
+  }
+
+  // The tools outside a turn, for a client without the opt-in.
+  compass(task, options) { return this.#call("compass", { task }, options); }
+  resolve(ref, options) { return this.#call("resolve", { ref }, options); }
+  find(query, { limit, ...options } = {}) { return this.#call("find", { query, limit }, options); }
+  why(of, options) { return this.#call("why", of, options); }
+  reportGap(gap, options) { return this.#call("report-gap", gap, options); }
+  test(expectation, options) { return this.#call("test", expectation, options); }
+  doctor(options) { return this.#call("doctor", {}, options); }
+
+  /**
+   * flush sends what waits in the outbox now, each report at most once, and returns how many
+   * wait still. Call it before a short process ends, and after it starts with a storage.
+   */
+  flush() { return this.#outbox.flush(); }
+
+  /** pending returns how many reports wait. */
+  pending() { return this.#outbox.pending(); }
+
+  /** close ends the waiting of the outbox; what is in its storage stays there. */
+  close() { this.#outbox.close(); }
+
+  // What a turn may do through its client.
+  #door = {
+    call: (tool, body, options) => this.#call(tool, body, options),
+    queue: (id, path, body) => this.#outbox.add({ turn: id, path, body: JSON.stringify(body), key: randomKey() }),
+  };
+
+  #call(tool, body, { signal, turn } = {}) {
+    return this.#send(tool, {
+      body: JSON.stringify(body), turn, signal,
+      accept: (answer) => typeof answer.interaction?.id === "string" && (turn === undefined || answer.turnId === turn),
+    });
+  }
+
+  #report(entry) {
+    const about = (answer) => entry.path.endsWith("/complete") ? answer.receipt : answer.observation;
+    return this.#send(entry.path, { body: entry.body, key: entry.key, accept: (answer) => about(answer)?.turnId === entry.turn }).then(about);
+  }
+
+  // send sends one request once. An answer counts only if it is whole and is the
+  // server's: a 200 of something on the way is none.
+  async #send(path, { body, key, turn, signal, accept }) {
+    const headers = { authorization: `Bearer ${this.#token}`, "content-type": "application/json" };
+    if (this.#profile !== undefined) headers["x-seif-profile"] = this.#profile;
+    if (key !== undefined) headers["idempotency-key"] = key;
+    if (turn !== undefined) headers["x-seif-turn-id"] = turn;
+    const late = new AbortController();
+    const cancel = this.#later(this.#timeout, () => late.abort(new Error("no answer in time")));
+    const leave = () => late.abort(signal.reason);
+    signal?.addEventListener("abort", leave);
+    try {
+      signal?.throwIfAborted();
+      const response = await this.#fetch(`${this.#base}/context/${path}`, {
+        method: "POST", headers, body, signal: late.signal,
+        redirect: "manual", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer",
+      });
+      const answer = parsed(await read(response));
+      if (response.ok && answer !== undefined && accept(answer)) return answer;
+      throw this.#refused(path, response, answer);
+    } catch (error) {
+      if (error instanceof SeifError) throw error;
+      signal?.throwIfAborted();
+      throw new SeifError(`contextclient: ${path}: no answer`, { cause: error });
+    } finally {
+      cancel();
+      signal?.removeEventListener("abort", leave);
+    }
+  }
+
+  #refused(path, response, problem) {
+    if (response.ok || response.status < 400) { // a redirect too: the token goes nowhere else
+      return new SeifError(`contextclient: ${path}: status ${response.status} without the answer of this protocol`, { status: response.status });
+    }
+    const told = (member) => typeof problem?.[member] === "string" ? this.#shown(problem[member]) : "";
+    const reasonCode = told("reasonCode");
+    const seconds = Number(response.headers.get("retry-after") ?? 0);
+    return new SeifError(
+      `contextclient: ${path}: ${[response.status, reasonCode, told("detail")].filter(Boolean).join(" ")}`,
+      { status: response.status, reasonCode, retryAfter: seconds > 0 ? seconds * 1000 : 0 },
+    );
+  }
+
+  // shown is text of somebody else that may stand in an error: printable, short, without the token.
+  #shown(text) {
+    return text.replaceAll(this.#token, "[token]").replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, "").slice(0, 500);
+  }
+}
+
+/**
+ * SeifTurn is an open turn. observe and complete are reports: they are kept in the
+ * outbox, sent once at once, and again with the same key until the server has
+ * answered. They return {queued: true} while that is outstanding, else the server's
+ * answer, and throw when the server refuses or the outbox cannot take them.
+ */
+export class SeifTurn {
+  #door;
+
+  constructor(door, { id, status = "", expiresAt = "" }) {
+    this.#door = door;
+    this.id = id;
+    this.status = status; // when it was started
+    this.expiresAt = expiresAt;
+  }
+
+  compass(task, options) { return this.#call("compass", { task }, options); }
+  resolve(ref, options) { return this.#call("resolve", { ref }, options); }
+  find(query, { limit, ...options } = {}) { return this.#call("find", { query, limit }, options); }
+  why(of, options) { return this.#call("why", of, options); }
+  reportGap(gap, options) { return this.#call("report-gap", gap, options); }
+  test(expectation, options) { return this.#call("test", expectation, options); }
+  doctor(options) { return this.#call("doctor", {}, options); }
+
+  #call(tool, body, options) { return this.#door.call(tool, body, { ...options, turn: this.id }); }
+
+  /** observe reports that a tool of mcp__seif__ is about to be used, and nothing else of it. */
+  async observe(tool, toolUseId) {
+    if (!PROTOCOL_TOOL.test(tool)) throw new TypeError("contextclient: only tools of mcp__seif__ are observed");
+    if (!TOOL_USE_ID.test(toolUseId)) throw new TypeError("contextclient: not an id of a tool use");
+    const observation = await this.#door.queue(this.id, `turns/${this.id}/observations`, { event: "pre_tool_use", tool, toolUseId });
+    return observation === undefined ? { queued: true } : { queued: false, observation };
+  }
+
+  /** complete reports completed, cancelled or failed, with a technical note if any: no output, no personal data. */
+  async complete(status, note) {
+    if (!STATUSES.includes(status)) throw new TypeError("contextclient: the status is completed, cancelled or failed");
+    if (note !== undefined && (typeof note !== "string" || [...note].length > MAX_NOTE)) throw new TypeError("contextclient: the note is too long");
+    const receipt = await this.#door.queue(this.id, `turns/${this.id}/complete`, note === undefined ? { status } : { status, note });
+    return receipt === undefined ? { queued: true } : { queued: false, receipt };
+  }
+}
+
+// Outbox keeps reports until the server has answered them. Those of one turn are sent
+// one after the other, in their order, so that a completion never overtakes an
+// observation. It never drops one to make room.
+class Outbox {
+  #base;
+  #storage;
+  #clock;
+  #later;
+  #random;
+  #trouble;
+  #send;
+  #lanes = new Map(); // turn -> end of what is being sent of it
+  #fates = new Map(); // key -> what became of a report whose caller still waits
+  #broken = new Map(); // turn -> before when nothing of it is tried, because the storage failed
+  #working = Promise.resolve(); // the last access to the storage
+  #cancel = () => {};
+  #closed = false;
+
+  constructor({ base, storage, clock, later, random, trouble, send }) {
+    this.#base = base;
+    this.#storage = storage;
+    this.#clock = clock;
+    this.#later = later;
+    this.#random = random;
+    this.#trouble = trouble;
+    this.#send = send;
+  }
+
+  // add queues a report, tries to send it once, and returns the server's answer, or undefined.
+  async add(report) {
+    const now = this.#clock();
+    await this.#change((all) => {
+      if (all.length >= OUTBOX_ENTRIES) throw new Error("contextclient: the outbox is full");
+      all.push({ ...report, base: this.#base, queuedAt: now, attempts: 0, notBefore: now });
+    });
+    this.#fates.set(report.key, {});
+    try {
+      await this.#lane(report.turn, false);
+      const { answer, refusal } = this.#fates.get(report.key);
+      if (refusal !== undefined) throw refusal;
+      return answer;
+    } finally {
+      this.#fates.delete(report.key);
+    }
+  }
+
+  async flush() {
+    await Promise.all([...new Set((await this.#mine()).map((e) => e.turn))].map((turn) => this.#lane(turn, true)));
+    return this.pending();
+  }
+
+  async pending() { return (await this.#mine()).length; }
+
+  close() {
+    this.#closed = true;
+    this.#cancel();
+  }
+
+  // lane sends what of a turn is due, after whatever of it is being sent.
+  #lane(turn, force) {
+    const pass = (this.#lanes.get(turn) ?? Promise.resolve()).then(() => this.#pass(turn, force)).catch((error) => {
+      this.#broken.set(turn, this.#clock() + LONGEST_WAIT);
+      this.#trouble(error);
+    });
+    this.#lanes.set(turn, pass);
+    return pass.then(() => {
+      if (this.#lanes.get(turn) === pass) this.#lanes.delete(turn);
+      return this.#arm();
+    });
+  }
+
+  async #pass(turn, force) {
+    for (;;) {
+      const head = (await this.#mine()).find((e) => e.turn === turn);
+      const now = this.#clock();
+      if (head === undefined) return;
+      if (now - head.queuedAt >= OUTBOX_AGE) {
+        await this.#settle(head, { refusal: new SeifError(`contextclient: ${head.path}: not reported in 24 hours`) });
+        continue;
+      }
+      if (!force && head.notBefore > now) return;
+      try {
+        await this.#settle(head, { answer: await this.#send(head) });
+      } catch (error) {
+        if (!(error instanceof SeifError)) throw error; // of the storage
+        if (error.temporary) {
+          await this.#postpone(head, error.retryAfter);
+          return;
+        }
+        await this.#settle(head, { refusal: error });
+      }
+    }
+  }
+
+  // settle takes a report out, and tells its caller, or whoever is told of trouble, what became of it.
+  async #settle({ key }, fate) {
+    await this.#change((all) => {
+      const i = all.findIndex((e) => e.key === key);
+      if (i >= 0) all.splice(i, 1);
+    });
+    if (this.#fates.has(key)) this.#fates.set(key, fate);
+    else if (fate.refusal !== undefined) this.#trouble(fate.refusal);
+  }
+
+  #postpone({ key }, retryAfter) {
+    return this.#change((all) => {
+      const entry = all.find((e) => e.key === key);
+      if (entry === undefined) return; // another process has sent it
+      entry.attempts++;
+      entry.notBefore = this.#clock() + Math.max(backoff(entry.attempts, this.#random), Math.min(retryAfter, LONGEST_WAIT));
+    });
+  }
+
+  // arm waits for the next report that becomes due and is not being sent.
+  async #arm() {
+    let all;
+    try {
+      all = await this.#mine();
+    } catch (error) {
+      this.#trouble(error);
+      return;
+    }
+    this.#cancel();
+    const heads = new Map();
+    for (const e of all) {
+      if (!heads.has(e.turn) && !this.#lanes.has(e.turn)) heads.set(e.turn, Math.max(e.notBefore, this.#broken.get(e.turn) ?? 0));
+    }
+    if (heads.size === 0 || this.#closed) return;
+    const due = Math.min(...heads.values());
+    this.#cancel = this.#later(Math.max(0, due - this.#clock()), () => {
+      const now = this.#clock();
+      for (const [turn, at] of heads) if (at <= now) this.#lane(turn, false);
+      if (due > now) this.#arm(); // the clock was set back
+    }, true);
+  }
+
+  async #mine() {
+    return (await this.#change(() => {})).filter((e) => e.base === this.#base);
+  }
+
+  // change lets work edit the stored entries, alone.
+  #change(work) {
+    const alone = this.#storage.lock?.bind(this.#storage) ?? ((f) => f());
+    const done = this.#working.then(() => alone(async () => {
+      const before = (await this.#storage.load()) ?? "";
+      const all = entriesOf(before);
+      work(all);
+      const after = JSON.stringify({ version: 1, entries: all });
+      if (after !== before && (all.length > 0 || before !== "")) await this.#storage.save(after);
+      return all;
+    }));
+    this.#working = done.catch(() => {});
+    return done;
+  }
+}
+
+// entriesOf reads what save was given. Anything else is an error and stays as it is.
+function entriesOf(text) {
+  if (text === "") return [];
+  const stored = parsed(text);
+  const whole = (e) => ["turn", "path", "body", "key", "base"].every((m) => typeof e?.[m] === "string") &&
+    ["queuedAt", "attempts", "notBefore"].every((m) => Number.isFinite(e[m]));
+  if (stored?.version !== 1 || !Array.isArray(stored.entries) || !stored.entries.every(whole)) {
+    throw new Error("contextclient: the storage of the outbox is unreadable");
+  }
+  return stored.entries;
+}
+
+/** memoryStorage keeps the outbox as long as the process lives. */
+export function memoryStorage() {
+  let kept = null;
+  return { load: () => kept, save: (text) => { kept = text; } };
+}
+
+/** itemStorage keeps the outbox as one item of something with getItem and setItem. */
+export function itemStorage(items, name = "contextclient.outbox") {
+  return { load: () => items.getItem(name), save: (text) => items.setItem(name, text) };
+}
+
+// backoff is the time before the next attempt: doubled each time, a random part of it less.
+function backoff(attempts, random) {
+  const longest = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** attempts);
+  return longest / 2 + random() * longest / 2;
+}
+
+function checkedBase(baseUrl) {
+  let url;
+  try {
+    url = new URL(baseUrl);
+  } catch {
+    throw new TypeError("contextclient: the base URL is missing or is not one");
+  }
+  const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  if (url.protocol !== "https:" && !(url.protocol === "http:" && loopback)) throw new TypeError("contextclient: the base URL must be https; http is for loopback");
+  if (url.username || url.password || url.search || url.hash) throw new TypeError("contextclient: the base URL has a host and a path, and nothing else");
+  return url.origin + url.pathname.replace(/\/+$/, "");
+}
+
+// randomKey is an idempotency key of 128 random bits.
+function randomKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+function parsed(text) {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function read(response) {
+  if (response.body === null) return "";
+  const decoder = new TextDecoder();
+  let text = "";
+  let size = 0;
+  for (const reader = response.body.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    size += value.length;
+    if (size > MAX_ANSWER) {
+      await reader.cancel();
+      throw new Error(`the answer has more than ${MAX_ANSWER} bytes`);
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+}
+
+// laterOf lets work wait. In Node idle waiting does not keep the process alive.
+function laterOf(ms, work, idle = false) {
+  const timer = setTimeout(work, ms);
+  if (idle) timer.unref?.();
+  return () => clearTimeout(timer);
+}
+
+function pause(later, ms, signal) {
+  return new Promise((resolve, reject) => {
+    const leave = () => {
+      cancel();
+      reject(signal.reason);
+    };
+    const cancel = later(ms, () => {
+      signal?.removeEventListener("abort", leave);
+      resolve();
+    });
+    signal?.addEventListener("abort", leave, { once: true });
+  });
+}
