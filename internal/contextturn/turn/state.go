@@ -42,7 +42,8 @@ func (s *State) At(now evidence.Time) string {
 	return s.Status
 }
 
-// Interaction is a call of a context tool outside a turn (S-014, L-16).
+// Interaction is a call of a context tool. One outside a turn (S-014, L-16) has a chain of
+// its own; of one in a turn the evidence is in the turn's, and this is how it is found.
 type Interaction struct {
 	Machine     int64         `json:"machine"`
 	ID          string        `json:"id"`
@@ -51,6 +52,7 @@ type Interaction struct {
 	Profile     string        `json:"profile"`
 	Environment string        `json:"environment"`
 	At          evidence.Time `json:"at"`
+	Turn        *string       `json:"turn"`
 	Call        Call          `json:"call"`
 }
 
