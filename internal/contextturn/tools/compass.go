@@ -1,0 +1,177 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"countersign/internal/contextturn/content"
+)
+
+// The verdicts of a compass.
+const (
+	Covered  = "covered"
+	Partial  = "partial"
+	Gap      = "gap"
+	Conflict = "conflict"
+)
+
+// CompassAnswer is the best-fit context for a task.
+type CompassAnswer struct {
+	Verdict string        `json:"verdict"`
+	Text    string        `json:"text"` // of all items, at most MaxText bytes
+	Items   []CompassItem `json:"items"`
+}
+
+// CompassItem is one document of a compass.
+type CompassItem struct {
+	Ref    string `json:"ref"`
+	Title  string `json:"title"`
+	Reason string `json:"reason"`
+	SHA256 string `json:"-"`
+}
+
+// Handed is the documents whose text the answer holds.
+func (a *CompassAnswer) Handed() []Handed {
+	handed := make([]Handed, len(a.Items))
+	for i, item := range a.Items {
+		handed[i] = Handed{item.Ref, item.SHA256, item.Reason}
+	}
+	return handed
+}
+
+// Compass chooses the documents that fit a task best, by the rules of the package
+// comment. A task to which nothing fits is answered with the verdict gap.
+func (b *Build) Compass(ctx context.Context, profile, task string) (*CompassAnswer, error) {
+	leave, err := b.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	s := newStemmer()
+	words := s.content(task)
+	chosen, err := b.choose(ctx, profile, words)
+	if err != nil {
+		return nil, err
+	}
+	answer := &CompassAnswer{Items: []CompassItem{}}
+	var text strings.Builder
+	found := map[string]bool{}
+	for _, c := range chosen {
+		d := b.docs[c.place]
+		text.WriteString(c.block)
+		handed := c.stems
+		if c.cut {
+			handed = s.row(&content.Document{Title: d.Title, Tags: d.Tags, Text: c.block}).stems
+		}
+		has := common(words, handed)
+		for _, w := range has {
+			found[w.stem] = true
+		}
+		answer.Items = append(answer.Items, CompassItem{d.Ref, d.Title, reason("task", words, has), d.SHA256})
+	}
+	answer.Text = text.String()
+	answer.Verdict = b.verdict(len(words), len(found), chosen)
+	return answer, nil
+}
+
+// verdict is the rule of the package comment.
+func (b *Build) verdict(words, found int, chosen []choice) string {
+	if len(chosen) == 0 {
+		return Gap
+	}
+	for i, x := range chosen {
+		for _, y := range chosen[i+1:] {
+			if slices.Contains(b.against[x.place], y.place) {
+				return Conflict
+			}
+		}
+	}
+	if 10*found >= 8*words {
+		return Covered
+	}
+	return Partial
+}
+
+// choice is a document that fits, and its part of the text.
+type choice struct {
+	place int
+	stems stems
+	block string
+	cut   bool
+}
+
+// choose finds the documents that compass hands out.
+func (b *Build) choose(ctx context.Context, profile string, words []word) ([]choice, error) {
+	if len(words) == 0 {
+		return nil, nil
+	}
+	docs, err := b.documents(ctx, words)
+	if err != nil {
+		return nil, err
+	}
+	v := b.view(profile)
+	candidates := make(best, 0, maxCandidates)
+	err = b.search(ctx, words, docs, func(h hit) {
+		if v.visible[h.place] && !v.superseded[h.place] {
+			candidates.add(h)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var chosen []choice
+	room := MaxText
+	for _, h := range candidates {
+		if len(chosen) == MaxItems {
+			break
+		}
+		c := choice{place: h.place}
+		if c.stems, err = b.stemsAt(ctx, h.place); err != nil {
+			return nil, err
+		}
+		if !b.fits(words, docs, c.stems) {
+			continue
+		}
+		text, err := b.textAt(ctx, h.place)
+		if err != nil {
+			return nil, err
+		}
+		d := b.docs[h.place]
+		c.block = fmt.Sprintf("# %s\n[%s]\n\n%s\n\n", d.Title, d.Ref, strings.TrimSpace(text))
+		if len(c.block) > room {
+			if len(chosen) > 0 {
+				continue
+			}
+			c.block, c.cut = cut(c.block, d.Ref), true
+		}
+		room -= len(c.block)
+		chosen = append(chosen, c)
+	}
+	return chosen, nil
+}
+
+// fits is the floor of the package comment.
+func (b *Build) fits(words []word, docs map[string]int, s stems) bool {
+	has := common(words, s)
+	if 2*len(has) > len(words) {
+		return true
+	}
+	if len(has) < min((len(words)+3)/4, 4) {
+		return false
+	}
+	rare := max(5, len(b.docs)/20)
+	return slices.ContainsFunc(has, func(w word) bool { return docs[w.stem] <= rare })
+}
+
+// cut shortens a block to MaxText and says so at its end.
+func cut(block, ref string) string {
+	mark := fmt.Sprintf("\n\n[Cut here: the text is longer than one answer. Resolve %s for the whole.]\n\n", ref)
+	end := MaxText - len(mark)
+	for !utf8.RuneStart(block[end]) {
+		end--
+	}
+	return block[:end] + mark
+}
