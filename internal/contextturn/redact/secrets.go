@@ -40,8 +40,8 @@ var members = func() (table [256]uint8) {
 }()
 
 // key is how a kind of key begins. least is the shortest rest that counts when the key
-// stands by itself, glued the shortest when a letter, digit or underscore stands before
-// it, as when somebody wrote token_ in front; 0 is never.
+// stands by itself, glued the shortest when a letter, digit or underscore stands before it: the
+// sk- of task-list begins no key.
 type key struct {
 	prefix       string
 	set          int
@@ -51,7 +51,7 @@ type key struct {
 // keys lists ours and those that others publish so that they can be found.
 var keys = []key{
 	{"seif_", word, 16, 32}, {"cs_run_", word, 16, 32}, // context client and run of countersign
-	{"sk-", word, 16, 0}, {"sk_live_", word, 10, 10}, {"sk_test_", word, 10, 10}, // OpenAI, Anthropic and others; Stripe
+	{"sk-", word, 16, 40}, {"sk_live_", word, 10, 10}, {"sk_test_", word, 10, 10}, // OpenAI, Anthropic and others; Stripe
 	{"rk_live_", word, 10, 10}, {"rk_test_", word, 10, 10}, {"whsec_", word, 16, 16},
 	{"ghp_", word, 16, 30}, {"gho_", word, 16, 30}, {"ghu_", word, 16, 30}, {"ghs_", word, 16, 30}, {"ghr_", word, 16, 30}, {"github_pat_", word, 16, 16},
 	{"glpat-", dotted, 16, 16}, {"gldt-", dotted, 16, 16}, {"glrt-", dotted, 16, 16}, {"glptt-", dotted, 16, 16},
@@ -60,7 +60,7 @@ var keys = []key{
 	{"AKIA", upper, 16, 16}, {"ASIA", upper, 16, 16}, // AWS
 	{"AIza", word, 30, 30}, {"ya29.", dotted, 16, 16}, {"GOCSPX-", word, 16, 16}, // Google
 	{"npm_", word, 30, 30}, {"pypi-", word, 32, 32}, {"rubygems_", word, 32, 32}, {"dckr_pat_", word, 16, 16},
-	{"SG.", dotted, 32, 0}, {"hf_", word, 30, 0}, {"gsk_", word, 32, 32}, {"xai-", word, 32, 0}, {"nvapi-", word, 32, 32},
+	{"SG.", dotted, 32, 40}, {"hf_", word, 30, 34}, {"gsk_", word, 32, 32}, {"xai-", word, 32, 60}, {"nvapi-", word, 32, 32},
 	{"dop_v1_", word, 32, 32}, {"shpat_", word, 30, 30}, {"shpss_", word, 30, 30}, {"sq0atp-", word, 16, 16}, {"sq0csp-", word, 16, 16},
 	{"hvs.", dotted, 20, 20}, {"hvb.", dotted, 20, 20}, {"tskey-", word, 16, 16}, {"lin_api_", word, 16, 16}, {"glsa_", word, 30, 30}, {"sbp_", word, 32, 32},
 	{"AGE-SECRET-KEY-1", word, 16, 16},
@@ -86,7 +86,7 @@ func (t *cleaned) keys(found []span) []span {
 				least = k.glued
 			}
 			body := i + len(k.prefix)
-			if end := t.ends[k.set][body]; least > 0 && end-body >= least {
+			if end := t.ends[k.set][body]; end-body >= least {
 				found = append(found, span{i, end, "key"})
 			}
 		}
@@ -155,7 +155,8 @@ func (t *cleaned) jwts(found []span) []span {
 	return found
 }
 
-// pems finds PEM blocks. One without an end goes on to the end of the text.
+// pems finds PEM blocks. One without an end goes on to the end of the text. The next is
+// looked for from the end marker on, whose dashes may be those of a beginning.
 func (t *cleaned) pems(found []span) []span {
 	const begins, ends, dashes = "-----BEGIN", "-----END", "-----"
 	for at := 0; ; {
@@ -163,15 +164,15 @@ func (t *cleaned) pems(found []span) []span {
 		if i < 0 {
 			return found
 		}
-		from := at + i
+		block := span{at + i, len(t.text), "pem"}
 		at = len(t.text)
-		if j := strings.Index(t.text[from:], ends); j >= 0 {
-			label := from + j + len(ends)
-			if k := strings.Index(t.text[label:], dashes); k >= 0 {
-				at = label + k + len(dashes)
+		if j := strings.Index(t.text[block.from:], ends); j >= 0 {
+			at = block.from + j + len(ends)
+			if k := strings.Index(t.text[at:], dashes); k >= 0 {
+				block.to = at + k + len(dashes)
 			}
 		}
-		found = append(found, span{from, at, "pem"})
+		found = append(found, block)
 	}
 }
 

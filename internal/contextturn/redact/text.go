@@ -45,18 +45,21 @@ var hidden = []*unicode.RangeTable{
 	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 }
 
+// tail are the bytes of a character behind its first.
+var tail [utf8.UTFMax - 1]bool
+
 func clean(s string) *cleaned {
 	var b strings.Builder
 	edge := make([]bool, 0, len(s))
 	dropped := false
 	for at := 0; at < len(s); {
 		r, n := utf8.DecodeRuneInString(s[at:])
-		if r == utf8.RuneError && n == 1 || unicode.In(r, hidden...) {
+		if r == utf8.RuneError && n == 1 || (r < ' ' || r > '~') && unicode.In(r, hidden...) {
 			dropped = true
 		} else {
 			b.WriteString(s[at : at+n])
-			edge = append(edge, make([]bool, n)...)
-			edge[len(edge)-n], dropped = dropped, false
+			edge = append(edge, dropped)
+			edge, dropped = append(edge, tail[:n-1]...), false
 		}
 		at += n
 	}
