@@ -44,7 +44,7 @@ var rings = [][]string{
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
-	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit"},
+	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit", "internal/contextturn/traces", "internal/contextturn/perimeter"},
 	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent"},
 	{"internal/console/frame"},               // what every page has in common
 	{"internal/channel", "internal/console"}, // every route together; the pages
@@ -73,6 +73,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/managed":     {"internal/supervision/gateway"},                                                                                       // it lets runs go on
 	"internal/supervision/attack":      {"internal/supervision/gateway", "internal/supervision/records"},                                                       // it makes synthetic runs
 	"internal/contextturn/tools":       {"internal/contextturn/content"},                                                                                       // a Build is opened
+	"internal/contextturn/perimeter":   {"internal/contextturn/traces", "internal/identity"},                                                                   // what is stored is read and shown there; tokens
 	"internal/channel/edge":            {"internal/channel/bounds", "internal/channel/stream"},                                                                 // every request is an exchange; what a stream sends
 	"internal/channel/owner":           {"internal/channel/edge", "internal/channel/stream", "internal/channel/wire"},                                          // the one error table; the JSON forms that both show
 	"internal/channel/agent":           {"internal/channel/edge", "internal/channel/wire"},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,8 @@ import (
 	"countersign/internal/channel/owner"
 	"countersign/internal/console"
 	"countersign/internal/console/frame"
+	"countersign/internal/contextturn/perimeter"
+	"countersign/internal/contextturn/turn"
 	"countersign/internal/identity"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
@@ -50,6 +53,7 @@ type App struct {
 	attacks  *attack.Runner
 	owners   *identity.Owners
 	policies *workspace.Workspace
+	contexts *perimeter.Perimeter
 	frozen   records.Freeze // as it stood when the installation was opened
 	api      *edge.API
 	status   owner.Status
@@ -107,7 +111,8 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if a.gateway, err = newGateway(c, a.keys, a.ledger, a.origin); err != nil {
 		return nil, err
 	}
-	a.settler = settle.New(a.ledger, ledger.DefaultWorkspace, c.Log, settle.Kinds{ledger.KindRun: a.gateway.Settle})
+	a.contexts = a.newPerimeter()
+	a.settler = settle.New(a.ledger, ledger.DefaultWorkspace, c.Log, settle.Kinds{ledger.KindRun: a.gateway.Settle, turn.Kind: a.contexts.Settle})
 	if a.metrics != nil {
 		a.metrics.showFrozen(a.gateway.Reader)
 	}
@@ -197,7 +202,7 @@ func (a *App) newAPI() (*edge.API, error) {
 
 // passes recognizes failures of the ledger that a caller may try again.
 func passes(err error) bool {
-	return errors.Is(err, gateway.ErrUnavailable) || errors.Is(err, gateway.ErrUnknown)
+	return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown}, func(passing error) bool { return errors.Is(err, passing) })
 }
 
 func trusted(list []keys.Public) evidence.Keys {
@@ -298,6 +303,9 @@ func (a *App) Close() error {
 		if err := a.metricsListener.Close(); !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if a.contexts != nil {
+		errs = append(errs, a.contexts.Close())
 	}
 	if a.ledger != nil {
 		errs = append(errs, a.ledger.Close())

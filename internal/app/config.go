@@ -39,14 +39,17 @@ type Config struct {
 
 	// Doors, Without and the faults are for tests; no flag and no variable reaches
 	// them.
-	Doors       decide.Doors
-	Without     string // a check of the HTTP API that is left out
-	Fault       func(point string)
-	EngineFault func(point string) error // of the ledger's engine
-	Unlocked    bool                     // PostgreSQL: commits do not take the freeze lock
-	Unpolled    bool                     // PostgreSQL: watched subjects are not polled
-	anyKeys     bool                     // the ledger's fingerprints are not compared
-	patience    time.Duration            // with a guardian, a store and an executor; 0: the product's
+	Doors   decide.Doors
+	Without string // a check of the HTTP API that is left out
+	Fault   func(point string)
+	// ContextFault is asked at points of a context call; its error ends the call there.
+	ContextFault func(point string) error
+	Unrecorded   bool                     // context is handed out although its record was not stored
+	EngineFault  func(point string) error // of the ledger's engine
+	Unlocked     bool                     // PostgreSQL: commits do not take the freeze lock
+	Unpolled     bool                     // PostgreSQL: watched subjects are not polled
+	anyKeys      bool                     // the ledger's fingerprints are not compared
+	patience     time.Duration            // with a guardian, a store and an executor; 0: the product's
 	// swap puts something else in place of a dependency that is wired as an interface.
 	swap func(wired reflect.Type, dependency any) any
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"countersign/internal/contextturn/perimeter"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/postgres"
@@ -23,6 +24,7 @@ const (
 // engine is what app needs of an open ledger beside what the gateway does.
 type engine interface {
 	gateway.Ledger
+	perimeter.Ledger
 	settle.Ledger
 	CheckInstallation(ctx context.Context, fingerprints map[string]string) error
 	Ping(context.Context) error
