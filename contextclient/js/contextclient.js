@@ -355,7 +355,8 @@ class Outbox {
     });
     this.#fates.set(report.key, {});
     try {
-      await this.#lane(report.turn, false);
+      // A completion is the last of its turn: it does not wait for the time of what goes first.
+      await this.#lane(report.turn, report.path.endsWith("/complete"));
       const { answer, refusal } = this.#fates.get(report.key);
       if (refusal !== undefined) throw refusal;
       return answer;
@@ -378,7 +379,7 @@ class Outbox {
 
   // lane sends what of a turn is due, after whatever of it is being sent.
   #lane(turn, force) {
-    const pass = (this.#lanes.get(turn) ?? Promise.resolve()).then(() => this.#pass(turn, force)).catch((error) => {
+    const pass = (this.#lanes.get(turn) ?? Promise.resolve()).then(() => this.#pass(turn, force)).then(() => this.#broken.delete(turn), (error) => {
       this.#broken.set(turn, this.#clock() + LONGEST_WAIT);
       this.#trouble(error);
     });

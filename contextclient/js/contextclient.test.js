@@ -1,0 +1,405 @@
+// Run with: node --test
+import assert from "node:assert/strict";
+import { inspect } from "node:util";
+import test from "node:test";
+import { OUTBOX_AGE, OUTBOX_ENTRIES, SeifClient, SeifError, itemStorage, memoryStorage } from "./contextclient.js";
+
+const baseUrl = "https://context.example/acme/support";
+const token = "seif_" + "s3cr3t".repeat(7) + "x";
+const turnId = "trn_0190c2f0a1b27c3d8e4f5a6b7c8d9e0f";
+
+// World is a server as far as its answers go, and a time that stands until it is moved.
+class World {
+  requests = [];
+  troubles = [];
+  answers = {}; // what the last part of a path answers: [status, body, headers], or an Error; the right answer by default
+  now = Date.UTC(2030, 0, 1);
+  timers = new Set();
+
+  client(more = {}) {
+    return new SeifClient({
+      baseUrl, token, fetch: (url, init) => this.fetch(url, init), onTrouble: (e) => this.troubles.push(e),
+      clock: () => this.now, random: () => 0.5,
+      later: (ms, work, idle) => {
+        const timer = { at: this.now + ms, work, idle };
+        this.timers.add(timer);
+        return () => this.timers.delete(timer);
+      },
+      ...more,
+    });
+  }
+
+  async fetch(url, init) {
+    const path = url.slice(baseUrl.length);
+    const request = { url, path, ...init, json: JSON.parse(init.body), key: init.headers["idempotency-key"] };
+    this.requests.push(request);
+    const name = path.split("/").at(-1);
+    const usual = {
+      start: [201, { turn: { id: turnId, status: "OPEN", expiresAt: "2030-01-01T00:15:00Z" } }],
+      observations: [201, { observation: { id: "o1", turnId } }],
+      complete: [200, { receipt: { turnId, reported: request.json.status } }],
+    }[name] ?? [200, { interaction: { id: "int_1", tool: name }, turnId: init.headers["x-seif-turn-id"] ?? null, verdict: "covered", text: "Returns within 30 days.", items: [{ ref: "returns" }] }];
+    let answer = this.answers[name] ?? usual;
+    if (typeof answer === "function") answer = answer(request) ?? usual;
+    if (answer instanceof Error) throw answer;
+    const [status, body, headers = { "content-type": "application/json" }] = answer;
+    return new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers });
+  }
+
+  // pass moves time, and lets go what was waiting.
+  async pass(ms) {
+    this.now += ms;
+    for (const timer of [...this.timers]) {
+      if (timer.at <= this.now && this.timers.delete(timer)) timer.work();
+    }
+    await settled();
+  }
+
+  of(name) { return this.requests.filter((r) => r.path.endsWith("/" + name)); }
+}
+
+// settled lets everything that is not waiting for time run to its end.
+const settled = async () => { for (let i = 0; i < 20; i++) await new Promise(setImmediate); };
+
+const problem = (status, reasonCode, headers) => [status, { status, reasonCode, detail: "no" }, headers];
+const lost = () => new TypeError("fetch failed");
+
+test("a call is started, given context, and reported as it ended", async () => {
+  const abort = new AbortController();
+  const failure = new Error("the model is away");
+  for (const [status, call, signal] of [
+    ["completed", () => "the answer"],
+    ["failed", () => { throw failure; }],
+    ["cancelled", () => { abort.abort(); throw failure; }, abort.signal],
+  ]) {
+    const w = new World();
+    let given;
+    const run = w.client().run("How do I return it?", (context) => { given = { ...context, before: w.requests.length }; return call(); }, { clientRef: "ticket", signal });
+    if (status === "completed") assert.equal(await run, "the answer");
+    else await assert.rejects(run, (e) => e === failure);
+    assert.deepEqual(w.requests.map((r) => r.path), ["/context/turns/start", "/context/compass", `/context/turns/${turnId}/complete`]);
+    assert.equal(given.before, 2);
+    assert.equal(given.text, "Returns within 30 days.");
+    assert.deepEqual(given.problems, []);
+    const [start, compass, complete] = w.requests;
+    assert.deepEqual(start.json, { clientRef: "ticket" });
+    assert.deepEqual(compass.json, { task: "How do I return it?" });
+    assert.equal(compass.headers["x-seif-turn-id"], turnId);
+    assert.equal(compass.key, undefined);
+    assert.deepEqual(complete.json, { status });
+    assert.match(start.key, /^[0-9a-f]{32}$/);
+    assert.match(complete.key, /^[0-9a-f]{32}$/);
+    assert.notEqual(start.key, complete.key);
+    for (const r of w.requests) {
+      assert.equal(r.method, "POST");
+      assert.equal(r.headers.authorization, "Bearer " + token);
+      assert.equal(r.headers["content-type"], "application/json");
+      assert.equal(r.redirect, "manual");
+      assert.equal(r.credentials, "omit");
+    }
+  }
+});
+
+test("a report that fails is neither a failed call nor lost", async () => {
+  const w = new World();
+  const client = w.client();
+  w.answers.complete = lost();
+  assert.equal(await client.run("task", () => "the answer"), "the answer");
+  assert.equal(await client.pending(), 1);
+  await w.pass(749); // half a second to a second, and chance is in the middle
+  assert.equal(w.of("complete").length, 1);
+  w.answers.complete = [503, ""];
+  await w.pass(1);
+  assert.equal(w.of("complete").length, 2);
+  delete w.answers.complete;
+  await w.pass(1500);
+  assert.equal(await client.pending(), 0);
+  const sent = w.of("complete");
+  assert.equal(sent.length, 3);
+  assert.equal(new Set(sent.map((r) => r.key)).size, 1);
+  assert.equal(new Set(sent.map((r) => r.body)).size, 1);
+  assert.deepEqual(sent[0].json, { status: "completed" });
+  assert.deepEqual(w.troubles, []);
+});
+
+test("the wait doubles up to a minute, and Retry-After is obeyed", async () => {
+  const w = new World();
+  const client = w.client();
+  const turn = await client.start();
+  w.answers.complete = lost();
+  assert.deepEqual(await turn.complete("completed"), { queued: true });
+  for (const [i, wait] of [750, 1500, 3000, 6000, 12000, 24000, 45000, 45000].entries()) {
+    await w.pass(wait - 1);
+    assert.equal(w.of("complete").length, i + 1);
+    await w.pass(1);
+    assert.equal(w.of("complete").length, i + 2);
+  }
+  w.answers.complete = problem(429, "limit_reached", { "retry-after": "50" });
+  await w.pass(45000);
+  await w.pass(49999);
+  assert.equal(w.of("complete").length, 10);
+  await w.pass(1);
+  assert.equal(w.of("complete").length, 11);
+  client.close();
+  assert.equal([...w.timers].filter((t) => t.idle).length, 0);
+});
+
+test("a start is repeated with its key, three times in all, before anything is handed out", async () => {
+  const w = new World();
+  let tries = 0;
+  w.answers.start = () => (++tries < 3 ? lost() : undefined);
+  const client = w.client();
+  const run = client.run("task", () => w.of("start").length);
+  for (let i = 0; i < 3; i++) { await settled(); await w.pass(2000); }
+  assert.equal(await run, 3);
+  assert.equal(new Set(w.of("start").map((r) => r.key)).size, 1);
+  assert.equal(w.of("complete").length, 1);
+});
+
+test("without a turn the call goes on and is told so", async () => {
+  for (const [answer, attempts] of [[lost(), 3], [problem(401, "token_invalid"), 1], [problem(429, "limit_reached", { "retry-after": "600" }), 1]]) {
+    const w = new World();
+    w.answers.start = answer;
+    const run = w.client().run("task", (context) => {
+      delete w.answers.start; // the server is back, and nothing is started behind the model's back
+      return context;
+    });
+    for (let i = 0; i < 3; i++) { await settled(); await w.pass(2000); }
+    const context = await run;
+    assert.equal(context.turn, null);
+    assert.equal(context.text, "");
+    assert.equal(context.problems.length, 1);
+    assert.ok(context.problems[0] instanceof SeifError);
+    assert.deepEqual(w.requests.map((r) => r.path), Array(attempts).fill("/context/turns/start"));
+  }
+});
+
+test("a client without the opt-in gets context and no turn", async () => {
+  const w = new World();
+  w.answers.start = problem(403, "turn_protocol_not_enabled");
+  const context = await w.client().run("task", (c) => c);
+  assert.equal(context.turn, null);
+  assert.equal(context.text, "Returns within 30 days.");
+  assert.equal(context.problems[0].reasonCode, "turn_protocol_not_enabled");
+  assert.deepEqual(w.requests.map((r) => r.path), ["/context/turns/start", "/context/compass"]);
+  assert.equal(w.requests[1].headers["x-seif-turn-id"], undefined);
+});
+
+test("without context the call goes on in its turn, and compass is not repeated", async () => {
+  const w = new World();
+  w.answers.compass = lost();
+  const context = await w.client().run("task", (c) => c);
+  assert.equal(context.turn.id, turnId);
+  assert.equal(context.text, "");
+  assert.equal(context.problems.length, 1);
+  assert.equal(w.of("compass").length, 1);
+  assert.deepEqual(w.of("complete")[0].json, { status: "completed" });
+});
+
+test("a caller who leaves before the model is asked has a cancelled turn", async () => {
+  const w = new World();
+  const abort = new AbortController();
+  w.answers.compass = () => { abort.abort(new Error("left")); };
+  await assert.rejects(w.client().run("task", () => assert.fail("the model was asked"), { signal: abort.signal }), /left/);
+  assert.deepEqual(w.of("complete")[0].json, { status: "cancelled" });
+});
+
+test("which refusals end a report", async () => {
+  const again = [[408, ""], [425, ""], [429, "limit_reached"], [409, "idempotency_in_progress"], [500, ""], [502, ""], [503, "LEDGER_UNAVAILABLE"]];
+  const final = [[400, "body_invalid"], [401, "token_invalid"], [403, "turn_protocol_not_enabled"], [404, "turn_not_found"], [409, "turn_closed"], [409, "idempotency_conflict"], [410, "turn_expired"], [413, "too_large"]];
+  for (const [status, code] of again) {
+    const w = new World();
+    w.answers.complete = problem(status, code);
+    const client = w.client();
+    assert.deepEqual(await (await client.start()).complete("completed"), { queued: true }, code);
+    assert.equal(await client.pending(), 1);
+  }
+  for (const [status, code] of final) {
+    const w = new World();
+    w.answers.complete = problem(status, code);
+    const client = w.client();
+    await assert.rejects((await client.start()).complete("completed"), (e) => e instanceof SeifError && e.status === status && e.reasonCode === code);
+    assert.equal(await client.pending(), 0);
+    assert.equal(await client.run("task", () => "the answer"), "the answer");
+    assert.equal(w.troubles[0].reasonCode, code); // told, and in nobody's place
+  }
+});
+
+test("an answer that is not the server's is none", async () => {
+  for (const answer of [[200, "<html>please sign in</html>"], [200, { receipt: { turnId: "trn_other" } }], [200, { receipt: null }], [200, ""], [302, "", { location: "https://elsewhere.example/" }]]) {
+    const w = new World();
+    w.answers.complete = answer;
+    const client = w.client();
+    assert.deepEqual(await (await client.start()).complete("completed"), { queued: true });
+    assert.equal(await client.pending(), 1);
+  }
+  const w = new World();
+  w.answers.start = [200, { turn: { id: "../../admin" } }];
+  const run = assert.rejects(w.client().start(), SeifError);
+  for (let i = 0; i < 3; i++) { await settled(); await w.pass(2000); }
+  await run;
+});
+
+test("the reports of a turn keep their order, those of others do not wait", async () => {
+  const w = new World();
+  const client = w.client();
+  const turn = await client.start();
+  const other = client.turn("trn_other");
+  w.answers.observations = lost();
+  assert.deepEqual(await turn.observe("mcp__seif__context_compass", "use-1"), { queued: true });
+  assert.deepEqual(await turn.complete("completed"), { queued: true });
+  assert.equal(w.of("observations").length, 2); // a completion does not wait for the time of what goes first
+  assert.equal(w.of("complete").length, 0);
+  delete w.answers.observations;
+  w.answers.complete = (r) => (r.path.includes("trn_other") ? [200, { receipt: { turnId: "trn_other" } }] : undefined);
+  assert.equal((await other.complete("failed", "timed out")).queued, false);
+  assert.deepEqual(w.of("complete")[0].json, { status: "failed", note: "timed out" });
+  assert.equal(await client.flush(), 0);
+  assert.deepEqual(w.requests.slice(-2).map((r) => r.path), [`/context/turns/${turnId}/observations`, `/context/turns/${turnId}/complete`]);
+  assert.deepEqual(w.of("observations")[2].json, { event: "pre_tool_use", tool: "mcp__seif__context_compass", toolUseId: "use-1" });
+  assert.equal(new Set(w.of("observations").map((r) => r.key)).size, 1);
+});
+
+test("the outbox is bounded in number and time, and drops nothing silently", async () => {
+  const w = new World();
+  const client = w.client();
+  const turn = await client.start();
+  w.answers.observations = lost();
+  for (let i = 0; i < OUTBOX_ENTRIES; i++) assert.equal((await turn.observe("mcp__seif__find", `use-${i}`)).queued, true);
+  await assert.rejects(turn.observe("mcp__seif__find", "one-more"), /full/);
+  assert.equal(await client.pending(), 100);
+  assert.equal(await client.run("task", () => "the answer"), "the answer");
+  assert.match(w.troubles[0].message, /full/);
+  client.close();
+
+  const late = new World();
+  late.answers.complete = lost();
+  const patient = late.client();
+  await (await patient.start()).complete("completed");
+  late.now += OUTBOX_AGE - 1;
+  assert.equal(await patient.flush(), 1);
+  late.now += 1;
+  assert.equal(await patient.flush(), 0);
+  assert.equal(late.of("complete").length, 2);
+  assert.match(late.troubles[0].message, /24 hours/);
+});
+
+test("a storage outlives its process, is changed alone, and holds no token", async () => {
+  const items = new Map();
+  let inside = 0;
+  const storage = {
+    ...itemStorage({ getItem: (name) => items.get(name) ?? null, setItem: (name, text) => items.set(name, text) }),
+    lock: async (work) => {
+      assert.equal(inside++, 0);
+      try { return await work(); } finally { inside--; }
+    },
+  };
+  const w = new World();
+  w.answers.complete = lost();
+  const before = w.client({ storage });
+  const turns = [await before.start(), before.turn("trn_other")];
+  await Promise.all(turns.map((turn) => turn.complete("completed")));
+  before.close();
+  assert.equal(items.size, 1);
+  assert.ok(!JSON.stringify([...items]).includes(token));
+
+  delete w.answers.complete;
+  w.answers.complete = (r) => [200, { receipt: { turnId: r.path.split("/")[3] } }];
+  const elsewhere = w.client({ storage, baseUrl: baseUrl + "/staging" });
+  assert.equal(await elsewhere.flush(), 0); // not its own
+  const after = w.client({ storage });
+  assert.equal(await after.pending(), 2);
+  assert.equal(await after.flush(), 0);
+  for (const turn of turns) {
+    const sent = w.of("complete").filter((r) => r.path.includes(turn.id));
+    assert.equal(sent.length, 2);
+    assert.equal(sent[0].key, sent[1].key);
+  }
+});
+
+test("a storage that fails costs a report and never the answer", async () => {
+  const w = new World();
+  const storage = { load: () => "what is this", save: () => assert.fail("it was overwritten") };
+  assert.equal(await w.client({ storage }).run("task", () => "the answer"), "the answer");
+  assert.match(w.troubles[0].message, /unreadable/);
+
+  const full = new World();
+  let broken = false;
+  const memory = memoryStorage();
+  const breaking = { load: memory.load, save: (text) => { if (broken) throw new Error("the disk is full"); memory.save(text); } };
+  full.answers.complete = () => { broken = true; return lost(); };
+  const client = full.client({ storage: breaking });
+  assert.equal(await client.run("task", () => "the answer"), "the answer");
+  assert.match(full.troubles[0].message, /disk is full/);
+  await full.pass(59_999);
+  assert.equal(full.of("complete").length, 1); // it does not turn in circles
+  await full.pass(1);
+  assert.equal(full.of("complete").length, 2);
+});
+
+test("https, or loopback", () => {
+  const make = (url) => new SeifClient({ baseUrl: url, token });
+  for (const url of ["https://h.example/a/b", "https://h.example/a/b/staging/", "http://localhost:8420/a/b", "http://127.0.0.1:1/a/b", "http://[::1]:1/a/b"]) make(url);
+  for (const url of ["http://h.example/a/b", "http://127.0.0.1.example/a/b", "http://localhost.example/a/b", "ftp://localhost/a/b", "https://u:p@h.example/a/b", "https://h.example/a/b?x=1", "https://h.example/a/b#x", "", undefined, "acme"]) {
+    assert.throws(() => make(url), TypeError, String(url));
+  }
+  for (const bad of [undefined, "", "two words", "line\nfeed"]) assert.throws(() => new SeifClient({ baseUrl, token: bad }), TypeError);
+  assert.throws(() => SeifClient.fromEnvironment({}, {}), TypeError);
+  SeifClient.fromEnvironment({}, { SEIF_BASE_URL: baseUrl, SEIF_CLIENT_TOKEN: token });
+});
+
+test("the token is in nothing that is printed", async () => {
+  const w = new World();
+  w.answers.complete = [403, { reasonCode: "x" + token, detail: `\u001b[2J${token} is not known` }];
+  const client = w.client();
+  const turn = await client.start();
+  const error = await turn.complete("completed").catch((e) => e);
+  assert.equal(error.message, `contextclient: turns/${turnId}/complete: 403 x[token] [2J[token] is not known`);
+  for (const shown of [client, turn, error]) {
+    assert.ok(!inspect(shown, { depth: 9, showHidden: true }).includes(token));
+    assert.ok(!(JSON.stringify(shown) ?? "").includes(token));
+  }
+});
+
+test("what is not of the protocol is not sent", async () => {
+  const w = new World();
+  const client = w.client();
+  const turn = await client.start();
+  await assert.rejects(turn.observe("Bash", "use-1"), TypeError);
+  await assert.rejects(turn.observe("mcp__seif__find", "no spaces"), TypeError);
+  await assert.rejects(turn.complete("done"), TypeError);
+  await assert.rejects(turn.complete("failed", "x".repeat(2001)), TypeError);
+  assert.throws(() => client.turn("../x"), TypeError);
+  assert.equal(w.requests.length, 1);
+  assert.equal(await client.pending(), 0);
+});
+
+test("the tools say what they are given", async () => {
+  const w = new World();
+  const client = w.client();
+  const turn = await client.start();
+  for (const t of [client, turn]) {
+    await t.resolve("returns");
+    await t.find("refund", { limit: 3 });
+    await t.find("refund");
+    await t.why({ ref: "returns" });
+    await t.reportGap({ task: "exchange", detail: "nothing on it" });
+    await t.test({ caseId: "c1" });
+    await t.doctor();
+  }
+  const expected = [{ ref: "returns" }, { query: "refund", limit: 3 }, { query: "refund" }, { ref: "returns" }, { task: "exchange", detail: "nothing on it" }, { caseId: "c1" }, {}];
+  assert.deepEqual(w.requests.map((r) => r.json), [{}, ...expected, ...expected]);
+  assert.deepEqual(w.requests.map((r) => r.headers["x-seif-turn-id"]), [...Array(8).fill(undefined), ...Array(7).fill(turnId)]);
+  w.answers.doctor = [200, { interaction: { id: "int_1" }, turnId: "trn_other" }];
+  await assert.rejects(client.turn(turnId).doctor(), SeifError); // not of its turn
+});
+
+test("an answer that takes too long is none", async () => {
+  const w = new World();
+  const client = w.client({ fetch: (_, init) => new Promise((_, reject) => init.signal.addEventListener("abort", () => reject(init.signal.reason))) });
+  const asked = assert.rejects(client.doctor(), (e) => e.status === 0 && e.temporary);
+  await w.pass(10_000);
+  await asked;
+  const big = w.client({ fetch: async () => new Response(new Uint8Array((16 << 20) + 1)) });
+  await assert.rejects(big.doctor(), (e) => e.status === 0 && /more than/.test(e.cause.message));
+});
