@@ -194,7 +194,7 @@ func (a *App) newAPI() (*edge.API, error) {
 	}
 	channel.Routes(api, owner.Config{
 		Gateway: a.gateway, Steps: a.steps, Owners: a.owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: a.policies, Attacks: a.attacks, Hosting: a.hosting,
-	})
+	}, a.contexts)
 	pages := frame.New(api, a.gateway.Reader, a.owners)
 	console.Register(pages, console.Config{Reader: a.gateway.Reader, Keys: keys})
 	return api, nil

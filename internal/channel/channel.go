@@ -19,6 +19,8 @@ import (
 	"countersign/internal/channel/agent"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/owner"
+	"countersign/internal/channel/projects"
+	"countersign/internal/contextturn/perimeter"
 )
 
 // Title and Version of the contract (H-001).
@@ -27,10 +29,11 @@ const (
 	Version = "0.1"
 )
 
-// Routes registers every route.
-func Routes(a *edge.API, c owner.Config) {
+// Routes registers every route. contexts is what the routes of projects ask.
+func Routes(a *edge.API, c owner.Config, contexts *perimeter.Perimeter) {
 	owner.Register(a, c)
 	agent.Register(a, c.Gateway)
+	projects.Register(a, contexts, c.Owners)
 	document(a.OpenAPI())
 	a.Handle("GET /openapi.json", text("application/json", api.OpenAPI))
 	a.Handle("GET /protocol", text("text/markdown; charset=utf-8", api.Protocol))
@@ -53,6 +56,6 @@ func Document() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	Routes(a, owner.Config{})
+	Routes(a, owner.Config{}, nil)
 	return a.Document()
 }

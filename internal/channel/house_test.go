@@ -25,6 +25,7 @@ import (
 	"countersign/internal/channel"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/owner"
+	"countersign/internal/contextturn/perimeter"
 	"countersign/internal/identity"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
@@ -53,6 +54,7 @@ type house struct {
 	clock    *ledger.Clock
 	ledger   *sqlite.Ledger
 	gateway  *gateway.Gateway
+	contexts *perimeter.Perimeter
 	api      *edge.API
 	store    string // its origin
 	storeKey dispatch.TrustedKey
@@ -106,6 +108,10 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 		g.Store = h.openStore(dir, c.slow)
 	}
 	h.gateway = gateway.New(g)
+	h.contexts = perimeter.New(perimeter.Config{
+		Ledger: l, Chains: h.gateway, Signing: h.keys.Evidence(), MAC: h.keys.MAC, Issuer: h.origin, Workspace: ledger.DefaultWorkspace, Log: slog.New(slog.DiscardHandler),
+	})
+	t.Cleanup(func() { h.contexts.Close() })
 	h.answer(listener, c)
 	h.client = &http.Client{Transport: &contract{t: t, next: &http.Transport{}}}
 	h.cookie = h.signIn()
@@ -119,7 +125,7 @@ func (h *house) answer(l net.Listener, c config) {
 	h.api, err = edge.New(edge.Config{
 		Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
 		Unavailable: func(err error) bool {
-			return errors.Is(err, gateway.ErrUnavailable) || errors.Is(err, gateway.ErrUnknown)
+			return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown}, func(passing error) bool { return errors.Is(err, passing) })
 		},
 	})
 	must(h.t, err)
@@ -131,7 +137,7 @@ func (h *house) answer(l net.Listener, c config) {
 	channel.Routes(h.api, owner.Config{
 		Gateway: h.gateway, Steps: h.steps(c.executor), Owners: owners, Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
 		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList, Workspace: h.workspace(owners), Attacks: h.attacks(owners), Hosting: h.hosting,
-	})
+	}, h.contexts)
 	h.serve(l)
 }
 

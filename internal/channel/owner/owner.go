@@ -17,6 +17,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/stream"
+	"countersign/internal/channel/wire"
 	"countersign/internal/identity"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/managed"
@@ -106,13 +107,10 @@ type ByID struct {
 
 func (b ByID) run() string { return b.ID }
 
-// Empty is the body of a request that says nothing; it may be left out.
-type Empty struct{}
-
 // plain is a request about a run that says nothing more.
 type plain struct {
 	ByID
-	Body *Empty `required:"false"`
+	Body *wire.Empty `required:"false"`
 }
 
 // plainly is act for a request that only names its run.

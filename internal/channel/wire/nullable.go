@@ -27,3 +27,6 @@ func (n Nullable[T]) MarshalJSON() ([]byte, error) {
 func (Nullable[T]) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{r.Schema(reflect.TypeFor[T](), true, ""), {Type: "null"}}}
 }
+
+// Empty is the body of a request that says nothing; it may be left out.
+type Empty struct{}

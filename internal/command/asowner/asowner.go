@@ -32,6 +32,7 @@ type signedIn struct {
 	JSON       bool   `name:"json" help:"Print one JSON object a line, and nothing else."`
 
 	patience time.Duration // for how long signing in is tried again after a 503
+	lists    string        // the command that shows what there is of what was asked for; "": run list
 }
 
 const ownerStatus = `
@@ -120,7 +121,7 @@ func (c *signedIn) explain(err error) error {
 		return fmt.Errorf("%s answers %d without a reason code: it is no countersign server; give --origin", c.origin(), refused.Status)
 	}
 	text := fmt.Sprintf("%d %s: %s", refused.Status, refused.Reason, strings.Join(append(refused.Errors, refused.Detail), "; "))
-	if next := adviceFor(refused.Reason); next != "" {
+	if next := c.adviceFor(refused.Reason); next != "" {
 		text += " " + next
 	}
 	if refused.After > 0 {
@@ -137,12 +138,12 @@ func (c *signedIn) explain(err error) error {
 
 // adviceFor says what a person at a command line does about a refusal, beside its
 // detail: where that has nothing of its own to say, it is the advice of the reason.
-func adviceFor(reason string) string {
+func (c *signedIn) adviceFor(reason string) string {
 	switch reason {
 	case "AUTHENTICATION_REQUIRED":
 		return "Give --dir the folder that the server was started with, or --secret-file its owner.secret."
 	case "NOT_FOUND":
-		return "`countersign run list` shows what there is."
+		return "`countersign " + cmp.Or(c.lists, "run list") + "` shows what there is."
 	case "RUN_NOT_READY":
 		return "`countersign run show ID` says why and what follows."
 	case "FROZEN":

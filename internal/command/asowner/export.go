@@ -47,8 +47,11 @@ func (c *signedIn) keep(s command.Streams, to saved, body []byte) error {
 	head := evidence.Link{Sequence: export.Count, Hash: export.Head}.String()
 	if c.JSON {
 		about := map[string]any{"file": to.file, "bytes": len(body), "head": head}
-		if to.id != "" {
+		switch {
+		case to.kind == "run":
 			about["runId"] = to.id
+		case to.id != "":
+			about["id"] = to.id
 		}
 		return json.NewEncoder(s.Out).Encode(about)
 	}
