@@ -27,6 +27,8 @@ var mutated = []struct {
 	{"internal/supervision/decide", []string{"internal/supervision/run"}},
 	{"internal/supervision/guardian", []string{"internal/supervision/guardian"}},
 	{"internal/supervision/freeze", []string{"internal/supervision/freeze"}},
+	{"internal/contextturn/redact", []string{"internal/contextturn/redact"}},
+	{"internal/contextturn/project", []string{"internal/contextturn/project"}},
 }
 
 const explainedFile = "internal/testsuite/mutants.txt"
