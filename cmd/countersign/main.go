@@ -26,6 +26,9 @@ type commands struct {
 	Run      asowner.Run      `cmd:"" help:"Create, hand out, list, show, export, retry and revoke runs."`
 	Freeze   asowner.Freeze   `cmd:"" help:"Freeze the workspace, so that nothing is issued or dispatched any more; show how it stands."`
 	Unfreeze asowner.Unfreeze `cmd:"" help:"Lift the freeze."`
+	Project  asowner.Project  `cmd:"" help:"Create, list and show projects that hand out context; issue their shared tokens."`
+	Client   asowner.Client   `cmd:"" help:"Create, list, rotate and revoke the clients of a project."`
+	Context  asowner.Context  `cmd:"" help:"Publish a project's context; list, show and export what was recorded of it."`
 	Agent    agentCommand     `cmd:"" help:"Run the scripted example agent."`
 	Attack   attacks.Command  `cmd:"" help:"Attack a control plane of its own, and show what was blocked."`
 	Verify   verifyCommand    `cmd:"" help:"Verify exported evidence."`
