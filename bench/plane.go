@@ -101,7 +101,7 @@ func (p *plane) cycle(ctx context.Context, id, entryID string) (permitID string,
 	if err != nil {
 		return "", err
 	}
-	turn, err := p.Propose(ctx, id, encode(report))
+	turn, err := p.Propose(ctx, id, "", encode(report))
 	if err != nil {
 		return "", err
 	}

@@ -93,7 +93,7 @@ func operate(t *testing.T, g *gateway.Gateway, id, prefix string) {
 		t.Fatalf("the catalog has no entry %s", prefix)
 	}
 	e := seen.Catalog[i]
-	turn := got(g.Propose(ctx, id, canon.MustMarshal(propose.Report{
+	turn := got(g.Propose(ctx, id, "", canon.MustMarshal(propose.Report{
 		GoalRestatement: "Buy one keyboard.", SelectedCandidateID: "c1", Uncertainties: []string{},
 		Candidates:     []propose.Candidate{{ID: "c1", Action: e.Action(), Purpose: e.Label, Disposition: "proposed"}},
 		Justification:  propose.Justification{Summary: "It is next.", EvidenceRefs: []string{seen.ObservationID}},

@@ -276,6 +276,12 @@ var classes = map[string]string{
 	propose.ClassCommit:  "spends, or is otherwise consequential",
 }
 
+// contextClasses say what a run knows of the context turn that a report was made in.
+var contextClasses = map[string]string{
+	run.ClassReported: "reported by the consumer; it was not seen open here, and it permits nothing",
+	run.ClassObserved: "observed: it was in this ledger and open when this was decided; it permits nothing",
+}
+
 func tellProposed(_ *chart, s *step, t *turn, e *run.Proposed) {
 	if t == nil {
 		return
@@ -290,6 +296,9 @@ func tellProposed(_ *chart, s *step, t *turn, e *run.Proposed) {
 	}
 	t.report = &report{e.Report, len(t.Steps)}
 	s.noted("candidates", fmt.Sprint(len(e.Report.Candidates)), "an alternative that was considered was neither authorized nor executed")
+	if c := e.ContextTurn; c != nil {
+		s.noted("context turn", c.ID, contextClasses[c.Class])
+	}
 	s.text("turn", e.TurnID).text("report digest", e.ReportDigest)
 }
 

@@ -70,7 +70,7 @@ var lines = map[string]func(d data, operation string) string{
 		if action == nil {
 			return "reported, without one selected action"
 		}
-		return "reported: " + action.text("operationId") + " " + compact(action.at("args"))
+		return "reported: " + action.text("operationId") + " " + compact(action.at("args")) + context(d)
 	},
 	"policy.checked": func(d data, _ string) string {
 		var failed []string
@@ -287,4 +287,12 @@ func session(hash string) string {
 		return ""
 	}
 	return " in session " + hash[:8]
+}
+
+// context names the context turn that a report was made in.
+func context(d data) string {
+	if d.at("contextTurn") == nil {
+		return ""
+	}
+	return ", in context turn " + d.text("contextTurn", "id") + " (" + d.text("contextTurn", "class") + ")"
 }

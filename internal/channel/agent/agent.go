@@ -139,11 +139,12 @@ func newTurned(t *gateway.Turn) *turned {
 }
 
 type reportInput struct {
-	RawBody []byte `contentType:"application/json"`
+	ContextTurn string `header:"X-SEIF-Turn-Id" pattern:"^trn_[0-9a-f]{32}$" doc:"The context turn that the report was made in, if there is one. It is recorded beside the report, permits nothing and blocks nothing." example:"trn_0190a3c5e7b27f4a8d1c5b9e3f6a2d48"`
+	RawBody     []byte `contentType:"application/json"`
 }
 
 func (a *agent) turn(ctx context.Context, in *reportInput) (*turned, error) {
-	t, err := a.g.Propose(ctx, runID(ctx), in.RawBody)
+	t, err := a.g.Propose(ctx, runID(ctx), in.ContextTurn, in.RawBody)
 	if err != nil {
 		return nil, placed(err)
 	}

@@ -32,6 +32,7 @@ type createInput struct {
 		BudgetCents       string `json:"budgetCents,omitempty" pattern:"^(0|[1-9][0-9]{0,11})$" doc:"Integer cents as a decimal string. Only with guardianId it may be left out." example:"13700"`
 		GuardianID        string `json:"guardianId,omitempty" format:"uuid" doc:"A published guardian policy. It pins mode, budget and interrogator, and limits catalog and grant to its operations; what else is sent of these has to be equal."`
 		Instruction       string `json:"instruction" minLength:"1" maxLength:"2000" doc:"What the agent is asked for, in words. It grants nothing: terms and budget do." example:"Buy one Fieldwork keyboard for $137 total using the approved terms."`
+		ContextClient     string `json:"contextClient,omitempty" pattern:"^cli_[0-9a-f]{32}$" doc:"A named context client with turnProtocol required, of any project. Each managed attempt then opens a context turn of it, asks compass for the instruction once, hands the text to the executor and completes the turn; a turn that cannot be opened stops nothing."`
 		Terms             *Terms `json:"terms,omitempty" doc:"What the run may do: exactly the members of its service. When absent those of the service's fixture."`
 	}
 }
@@ -48,10 +49,15 @@ func (o *owner) create(ctx context.Context, in *createInput) (*runOutput, error)
 	if b.Terms != nil {
 		terms = b.Terms.RawMessage
 	}
+	var contextClient *string
+	if b.ContextClient != "" {
+		contextClient = &b.ContextClient
+	}
 	id, err := o.Gateway.Create(ctx, gateway.CreateRequest{
 		Config: run.Config{
 			Service: b.Service, Target: b.Target, Channel: b.Channel, TrafficActor: b.TrafficActor, Mode: b.Mode, ExecutionMode: b.ExecutionMode,
 			Executor: b.Executor, Interrogator: b.Interrogator, ReasoningEvidence: b.ReasoningEvidence,
+			ContextClient: contextClient,
 		},
 		Budget: budget, Instruction: b.Instruction, Terms: terms, GuardianID: b.GuardianID, BudgetUnset: b.BudgetCents == "",
 	})
@@ -149,6 +155,8 @@ type RunView struct {
 	Executor          string                          `json:"executor"`
 	Interrogator      string                          `json:"interrogator"`
 	ReasoningEvidence bool                            `json:"reasoningEvidence"`
+	ContextClient     *string                         `json:"contextClient" nullable:"true" doc:"Whose context turns the managed attempts are made in."`
+	ContextTurn       wire.Nullable[ContextTurn]      `json:"contextTurn" doc:"That the newest report was made in; null: none was named. It permits nothing and blocks nothing."`
 	Instruction       string                          `json:"instruction"`
 	Synthetic         *string                         `json:"synthetic" nullable:"true" doc:"Says that what the run acts on is made up, or that the run is one of a verification or an attack; to be shown with it. null for any other run at a hosted store, which says it of itself."`
 	Terms             json.RawMessage                 `json:"terms" doc:"A member that is free text stands here as {text, length}."`
@@ -186,6 +194,12 @@ type RunView struct {
 	Now               evidence.Time                   `json:"now" doc:"When this was read, by the server's clock; count expiries down from it."`
 	Head              string                          `json:"head" doc:"SEQ:HASH of the newest event; keep it to check an export with --head."`
 	Timeline          []Event                         `json:"timeline"`
+}
+
+// ContextTurn is the context turn that a report was made in (L-10).
+type ContextTurn struct {
+	ID    string `json:"id"`
+	Class string `json:"class" enum:"reported,observed" doc:"reported: whoever reported says so. observed: it was in this ledger and open when the report was decided on."`
 }
 
 // ExecutorAnswer is an outcome of the managed executor that is no proposal.
@@ -283,7 +297,7 @@ func newRunView(v *records.View) *RunView {
 	out := &RunView{
 		RunID: s.ID, Workspace: v.Workspace, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Service: s.Config.Service, Target: s.Config.Target, Channel: s.Config.Channel, TrafficActor: s.Config.TrafficActor, Mode: s.Config.Mode,
-		ExecutionMode: s.Config.ExecutionMode, Executor: s.Config.Executor, Interrogator: s.Config.Interrogator, ReasoningEvidence: s.Config.ReasoningEvidence,
+		ExecutionMode: s.Config.ExecutionMode, Executor: s.Config.Executor, Interrogator: s.Config.Interrogator, ReasoningEvidence: s.Config.ReasoningEvidence, ContextClient: s.Config.ContextClient,
 		Instruction: v.Instruction, Synthetic: v.Synthetic, Terms: s.Terms, TermTexts: v.TermTexts, TermsDigest: s.TermsDigest, GoalDigest: s.GoalDigest,
 		Status: s.Status, Stage: s.Stage, Outcome: v.Outcome, StopContext: wire.Null(s.Stop),
 		Currency: s.Currency, BudgetCents: s.Budget.Limit.String(), SpentCents: s.Budget.Spent.String(), ReservedCents: s.Budget.Reserved.String(), OverspentCents: s.Over().String(),
@@ -294,6 +308,9 @@ func newRunView(v *records.View) *RunView {
 	}
 	if b := s.Binding; b != nil {
 		out.GuardianBinding = wire.Null(&Binding{b.GuardianID, b.Service, b.Environment, b.PolicyVersion, b.Mode, b.BudgetCents.String(), b.Provider, b.Operations, b.Channels, v.Binding})
+	}
+	if t := s.Turn; t != nil && t.ContextTurn != nil {
+		out.ContextTurn = wire.Null(&ContextTurn{t.ContextTurn.ID, t.ContextTurn.Class})
 	}
 	if a := v.Answer; a != nil {
 		out.ExecutorAnswer = wire.Null(&ExecutorAnswer{a.Kind, a.Source, a.Text})

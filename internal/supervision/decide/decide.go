@@ -65,7 +65,8 @@ type Deciding struct {
 	out   Transition
 	doors Doors
 
-	attempt string // the managed attempt that is decided about; "" when there is none
+	attempt string           // the managed attempt that is decided about; "" when there is none
+	context *run.ContextTurn // that the next report was made in
 }
 
 // Begin starts a decision about s and first settles what time has brought
@@ -81,6 +82,16 @@ func Begin(s *run.State, now evidence.Time, seed [32]byte, leaseAlive bool, door
 		d.settle(leaseAlive)
 	}
 	return d
+}
+
+// InContext says which context turn the next report was made in; nil: none. Until is
+// when an observed one ends: what is decided says that it is open, and is not stored
+// any later.
+func (d *Deciding) InContext(t *run.ContextTurn, until evidence.Time) {
+	d.context = t
+	if t != nil && t.Class == run.ClassObserved {
+		d.notAfter(until)
+	}
 }
 
 // State returns the state as decided so far.

@@ -25,6 +25,7 @@ type Briefing struct {
 	Position       string // in the workflow
 	Proposal       *run.Proposal
 	Observation    *run.Observed
+	Context        string // handed out for the instruction, by the run's context client (G-39); "" when there is none. It grants nothing
 	View           string // what the last read showed, see [Fenced]; "" when there is none
 }
 

@@ -33,7 +33,7 @@ func (d *Deciding) Propose(r *propose.Report, catalog []propose.Entry) (policy.R
 func (d *Deciding) take(attemptID *string, r *propose.Report, catalog []propose.Entry) policy.Review {
 	s, turnID := d.s, d.fresh.ID()
 	reported := propose.NewReported(r, catalog, d.text)
-	d.emit(&run.Proposed{TurnID: turnID, AttemptID: attemptID, Report: reported, ReportDigest: authority.Digest(authority.DomainReport, reported)})
+	d.emit(&run.Proposed{TurnID: turnID, AttemptID: attemptID, Report: reported, ReportDigest: authority.Digest(authority.DomainReport, reported), ContextTurn: d.context})
 	review := policy.Check(s, catalog, r, d.now, d.doors.Checks...)
 	checked := policy.NewChecked(s, turnID, review)
 	d.emit(&checked)

@@ -64,7 +64,7 @@ func TestApprovalCoversItsAmount(t *testing.T) {
 					if entry.Amount() != 1000*p.AmountCents || *entry.Effect.TransactionProposalID != p.ID {
 						t.Fatalf("the service asks %s for %s", entry.Amount(), *entry.Effect.TransactionProposalID)
 					}
-					turn, err := h.Propose(t.Context(), id, report(o, entry))
+					turn, err := h.Propose(t.Context(), id, "", report(o, entry))
 					must(t, err)
 					if turn.Permit == nil && turn.Decision.ReasonCode != want {
 						t.Errorf("refused with %s, want %s", turn.Decision.ReasonCode, want)

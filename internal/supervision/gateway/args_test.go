@@ -22,7 +22,7 @@ func TestArgumentsAsCommitments(t *testing.T) {
 		fmt.Sprintf(`{"a":{"length":1,"text":%q},"b":{"length":2,"text":%q}}`, known, known),
 		`{"a":{"text":"","length":-1}}`, `{"text":"x","length":1}`, `{"a":[{"text":[],"length":{}}]}`,
 	} {
-		turn, err := h.Propose(t.Context(), id, report(o, e, func(r *propose.Report) {
+		turn, err := h.Propose(t.Context(), id, "", report(o, e, func(r *propose.Report) {
 			rejected := r.Candidates[0]
 			why := "It is not needed."
 			rejected.ID, rejected.Disposition, rejected.RejectionReason = "other", propose.DispositionRejected, &why
@@ -36,7 +36,7 @@ func TestArgumentsAsCommitments(t *testing.T) {
 		}
 		h.verify(id)
 	}
-	turn, err := h.Propose(t.Context(), id, report(o, e, func(r *propose.Report) {
+	turn, err := h.Propose(t.Context(), id, "", report(o, e, func(r *propose.Report) {
 		r.Candidates[0].Action.Args = json.RawMessage(fmt.Sprintf(`{"a":{"length":1,"text":%q},"b":{"length":2,"text":%q}}`, known, known))
 	}))
 	must(t, err)

@@ -76,7 +76,7 @@ func (c *controlTask) work() error {
 		if i < 0 {
 			return fmt.Errorf("the catalog has no %s", entry)
 		}
-		turn, err := g.Propose(ctx, id, report(o, &o.Catalog[i]))
+		turn, err := g.Propose(ctx, id, "", report(o, &o.Catalog[i]))
 		if err != nil || turn.Permit == nil {
 			return fmt.Errorf("%s: %+v, %w", entry, turn, err)
 		}

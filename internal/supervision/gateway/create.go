@@ -45,6 +45,9 @@ func (g *Gateway) create(ctx context.Context, r admission.Admitted) (id string, 
 	if denial := g.built().Deny(r.Config); denial != nil {
 		return "", false, denial
 	}
+	if err := g.namedClient(ctx, r.Config.ContextClient); err != nil {
+		return "", false, err
+	}
 	svc := g.services[r.Config.Service]
 	create := decide.CreateRequest{
 		Workspace: g.Workspace, Issuer: g.Issuer, Config: r.Config, Instruction: r.Instruction, Binding: r.Binding,

@@ -102,7 +102,7 @@ func TestFrozen(t *testing.T) {
 				h.refuses(authority.Frozen, err)
 				want = []string{"operation.refused", "permit.revoked", "run.paused"}
 			} else {
-				_, err := h.Propose(t.Context(), id, report(o, entry))
+				_, err := h.Propose(t.Context(), id, "", report(o, entry))
 				h.refuses(authority.Frozen, err)
 				want = []string{"run.paused"}
 			}
@@ -114,7 +114,7 @@ func TestFrozen(t *testing.T) {
 				t.Errorf("permit brought %t: stop %+v, permit %+v", brought, s.Stop, s.Permit)
 			}
 			// What the agent does next, and is told.
-			again, told := func() error { _, err := h.Propose(t.Context(), id, report(o, entry)); return err }, authority.RunNotReady
+			again, told := func() error { _, err := h.Propose(t.Context(), id, "", report(o, entry)); return err }, authority.RunNotReady
 			if brought {
 				again, told = func() error { _, err := h.Operate(t.Context(), request(id, p)); return err }, authority.PermitRevoked
 			}
@@ -233,7 +233,7 @@ func TestFrozenForAMoment(t *testing.T) {
 		o, entry := h.entry(id, "merchant.catalog")
 		lift := h.freeze()
 		g := h.another(func(c *gateway.Config) { c.Ledger = refused{c.Ledger, lift} })
-		_, err := g.Propose(t.Context(), id, report(o, entry))
+		_, err := g.Propose(t.Context(), id, "", report(o, entry))
 		h.refuses(authority.Frozen, err)
 		if s := h.state(id); s.Status != run.StatusReady {
 			t.Errorf("the run is %s, stop %+v", s.Status, s.Stop)
@@ -302,7 +302,7 @@ var whileFrozen = []during{
 	{"a report that would get a permit", authority.Frozen, func(h *house) func() error {
 		id := h.create(run.TargetLocal)
 		o, entry := h.entry(id, "merchant.catalog")
-		return func() error { _, err := h.Propose(h.t.Context(), id, report(o, entry)); return err }
+		return func() error { _, err := h.Propose(h.t.Context(), id, "", report(o, entry)); return err }
 	}},
 	{"an operation with a live permit", authority.Frozen, func(h *house) func() error {
 		id := h.create(run.TargetLocal)
@@ -332,7 +332,7 @@ var whileFrozen = []during{
 		id := h.create(run.TargetLocal)
 		o, entry := h.entry(id, "merchant.catalog")
 		return func() error {
-			turn, err := h.Propose(h.t.Context(), id, report(o, entry, func(r *propose.Report) { r.Justification.EvidenceRefs = []string{id} }))
+			turn, err := h.Propose(h.t.Context(), id, "", report(o, entry, func(r *propose.Report) { r.Justification.EvidenceRefs = []string{id} }))
 			if err == nil && turn.Decision.ReasonCode != authority.MissingEvidence {
 				err = errors.New(turn.Decision.ReasonCode)
 			}

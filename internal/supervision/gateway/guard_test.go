@@ -137,7 +137,7 @@ var guards = []guard{
 		id := h.create(run.TargetLocal)
 		o, entry := h.entry(id, "merchant.catalog")
 		defer h.freeze()()
-		_, err := h.opening(off).Propose(h.t.Context(), id, report(o, entry))
+		_, err := h.opening(off).Propose(h.t.Context(), id, "", report(o, entry))
 		return id, h.count(id, "permit.issued") == 1, err
 	}},
 	{"a frozen workspace claims", []layer{freezable}, authority.Frozen, "", func(h *house, off []layer) (string, bool, error) {

@@ -168,7 +168,7 @@ func TestHostileShop(t *testing.T) {
 			if _, err := h.operate(id, p, "another-key-of-sixteen"); reason(err) != authority.UnresolvedEffect {
 				t.Errorf("%s: another key: %v", c.how, err)
 			}
-			if _, err := h.Propose(t.Context(), id, report(o, entry)); reason(err) != authority.UnresolvedEffect {
+			if _, err := h.Propose(t.Context(), id, "", report(o, entry)); reason(err) != authority.UnresolvedEffect {
 				t.Errorf("%s: another report: %v", c.how, err)
 			}
 			check(i, "")
@@ -283,7 +283,7 @@ func TestPriceChangeIsObserved(t *testing.T) {
 		if after.StateRevision != before.StateRevision+1 || h.count(id, "proposal.voided") != 1 {
 			t.Errorf("revision %d after %d, %d proposals voided", after.StateRevision, before.StateRevision, h.count(id, "proposal.voided"))
 		}
-		turn, err := h.Propose(t.Context(), id, report(o, submit))
+		turn, err := h.Propose(t.Context(), id, "", report(o, submit))
 		must(t, err)
 		if turn.Permit != nil || turn.Decision.ReasonCode != authority.MissingEvidence {
 			t.Errorf("a report on the old observation: %+v", turn.Decision)

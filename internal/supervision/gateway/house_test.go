@@ -212,7 +212,7 @@ func body(a propose.Action) []byte {
 func (h *house) allow(id, entryID string) *gateway.Permit {
 	h.t.Helper()
 	o, e := h.entry(id, entryID)
-	turn, err := h.Propose(h.t.Context(), id, report(o, e))
+	turn, err := h.Propose(h.t.Context(), id, "", report(o, e))
 	must(h.t, err)
 	if turn.Decision.Decision != run.Allow || turn.Permit == nil {
 		h.t.Fatalf("%s: %+v", entryID, turn.Decision)

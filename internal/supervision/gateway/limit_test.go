@@ -48,7 +48,7 @@ func (h *house) put(s ledger.Subject, next *decide.Transition) {
 // waits for nobody.
 func (h *house) limited(id string, body []byte) {
 	h.t.Helper()
-	if _, err := h.Propose(h.t.Context(), id, body); reason(err) != authority.TurnLimit {
+	if _, err := h.Propose(h.t.Context(), id, "", body); reason(err) != authority.TurnLimit {
 		h.t.Errorf("%v, want TURN_LIMIT", err)
 	}
 	s := h.state(id)
@@ -144,7 +144,7 @@ func TestGrantExhausted(t *testing.T) {
 			h.do(id, "merchant.catalog")
 			h.do(id, "merchant.cart")
 			o, entry := h.entry(id, "merchant.catalog")
-			turn, err := h.Propose(t.Context(), id, report(o, entry))
+			turn, err := h.Propose(t.Context(), id, "", report(o, entry))
 			must(t, err)
 			if turn.Decision.Decision != run.Pause || turn.Decision.ReasonCode != authority.GrantExhausted || turn.Permit != nil {
 				t.Errorf("%s: %+v", target, turn.Decision)
@@ -305,7 +305,7 @@ func (h *house) useAgain(g *gateway.Gateway) (string, *gateway.Permit, error) {
 	id := h.create(run.TargetLocal)
 	h.do(id, "merchant.catalog")
 	o, entry := h.entry(id, "merchant.catalog")
-	turn, err := g.Propose(h.t.Context(), id, report(o, entry))
+	turn, err := g.Propose(h.t.Context(), id, "", report(o, entry))
 	if err == nil && turn.Permit == nil {
 		err = &authority.Denial{Reason: turn.Decision.ReasonCode}
 	}

@@ -42,7 +42,7 @@ func TestGuardianHearsTheTrustedContext(t *testing.T) {
 		id := h.create(run.TargetLocal)
 		h.do(id, "merchant.catalog")
 		seen, entry := h.entry(id, "product:fieldwork-keyboard")
-		if _, err := h.Propose(t.Context(), id, report(seen, entry)); err != nil {
+		if _, err := h.Propose(t.Context(), id, "", report(seen, entry)); err != nil {
 			t.Fatal(err)
 		}
 		if len(heard.asked) != 2 {

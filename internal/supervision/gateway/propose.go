@@ -31,16 +31,19 @@ type Turn struct {
 
 // Propose takes a consumer's report: hard checks, guardian, and for an ALLOW the
 // one permit (H-132). A malformed report stores nothing; one that would get a permit
-// while the workspace is frozen stops the run and stores nothing of itself.
-func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, error) {
+// while the workspace is frozen stops the run and stores nothing of itself. contextTurn is
+// the context turn that the report was made in, as whoever reports says; "": none.
+func (g *Gateway) Propose(ctx context.Context, id, contextTurn string, body []byte) (*Turn, error) {
 	report, err := propose.ParseReport(body, g.Doors.Checks...)
 	if err != nil {
 		return nil, err
 	}
 	var decided *attempt
 	var seen *run.Observed
+	tries := 0
 	err = g.decide(ctx, id, func(a *attempt) error {
 		decided = a
+		g.inContext(ctx, a, contextTurn, &tries)
 		var err error
 		if seen, err = g.Catalog(ctx, a.State()); err != nil {
 			return err
@@ -76,7 +79,16 @@ func (g *Gateway) Propose(ctx context.Context, id string, body []byte) (*Turn, e
 // decision, and may call look once to record how the service is now. What f emits is
 // stored here, by the rules of every other decision; f asks nobody outside.
 func (g *Gateway) Attempt(ctx context.Context, id string, f func(d *decide.Deciding, look func() error) error) error {
-	return g.looking(ctx, id, nil, func(a *attempt, look func() error) error { return f(a.Deciding, look) })
+	return g.AttemptIn(ctx, id, "", f)
+}
+
+// AttemptIn is Attempt for a part whose report was made in a context turn; "": in none.
+func (g *Gateway) AttemptIn(ctx context.Context, id, contextTurn string, f func(d *decide.Deciding, look func() error) error) error {
+	tries := 0
+	return g.looking(ctx, id, nil, func(a *attempt, look func() error) error {
+		g.inContext(ctx, a, contextTurn, &tries)
+		return f(a.Deciding, look)
+	})
 }
 
 // Decision returns the newest decision of the run and its live permit, so that a

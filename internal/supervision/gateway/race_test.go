@@ -152,7 +152,7 @@ func TestCrowdOfReports(t *testing.T) {
 		id := h.create(run.TargetLocal)
 		o, entry := h.entry(id, "merchant.catalog")
 		got := together(crowd, func(i int) error {
-			_, err := gateways[i%len(gateways)].Propose(t.Context(), id, report(o, entry))
+			_, err := gateways[i%len(gateways)].Propose(t.Context(), id, "", report(o, entry))
 			return err
 		})
 		allowed := 0

@@ -99,7 +99,7 @@ func TestApprovalLooksAgain(t *testing.T) {
 				}
 				must(t, err)
 				o, entry := h.entry(id, "merchant.checkout.submit")
-				turn, err := h.Propose(t.Context(), id, report(o, entry))
+				turn, err := h.Propose(t.Context(), id, "", report(o, entry))
 				must(t, err)
 				if turn.Permit == nil {
 					t.Fatalf("%+v", turn.Decision)
@@ -225,7 +225,7 @@ func TestApprovalLapses(t *testing.T) {
 		must(t, h.Approve(t.Context(), id, p.ID, "", session))
 		h.clock.Move(5 * time.Minute)
 		o, entry := h.entry(id, "merchant.checkout.submit")
-		turn, err := h.Propose(t.Context(), id, report(o, entry))
+		turn, err := h.Propose(t.Context(), id, "", report(o, entry))
 		must(t, err)
 		if turn.Permit != nil || turn.Decision.ReasonCode != authority.ApprovalRequired {
 			t.Fatalf("%+v", turn)

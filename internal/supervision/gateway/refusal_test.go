@@ -153,7 +153,7 @@ func TestReplayInEveryState(t *testing.T) {
 		{"ready", func(*house, string) {}, run.StatusReady},
 		{"paused", func(h *house, id string) {
 			o, e := h.entry(id, "add:fieldworks-keyboard:1")
-			turn, err := h.Propose(h.t.Context(), id, report(o, e))
+			turn, err := h.Propose(h.t.Context(), id, "", report(o, e))
 			must(h.t, err)
 			if turn.Permit != nil {
 				h.t.Error("the look-alike got a permit")
@@ -252,7 +252,7 @@ func TestRevokedPermit(t *testing.T) {
 		if _, err := h.Operate(t.Context(), request(id, p)); reason(err) != authority.PermitRevoked {
 			t.Errorf("operate: %v", err)
 		}
-		if _, err := h.Propose(t.Context(), id, report(o, entry)); reason(err) != authority.RunNotReady {
+		if _, err := h.Propose(t.Context(), id, "", report(o, entry)); reason(err) != authority.RunNotReady {
 			t.Errorf("propose: %v", err)
 		}
 		if got := h.refusals(id); !slices.Equal(got, []string{authority.PermitRevoked, authority.RunNotReady}) {
@@ -271,9 +271,9 @@ func TestPermitOutstanding(t *testing.T) {
 		h := newHouse(t, e)
 		id := h.create(run.TargetLocal)
 		o, entry := h.entry(id, "merchant.catalog")
-		lost, err := h.Propose(t.Context(), id, report(o, entry))
+		lost, err := h.Propose(t.Context(), id, "", report(o, entry))
 		must(t, err)
-		if _, err := h.Propose(t.Context(), id, report(o, entry)); reason(err) != authority.PermitOutstanding {
+		if _, err := h.Propose(t.Context(), id, "", report(o, entry)); reason(err) != authority.PermitOutstanding {
 			t.Errorf("a second report: %v", err)
 		}
 		found, err := h.Decision(t.Context(), id)
@@ -296,7 +296,7 @@ func TestPermitOutstandingControl(t *testing.T) {
 		id := h.create(run.TargetLocal)
 		h.allow(id, "merchant.catalog")
 		o, entry := h.entry(id, "merchant.cart")
-		if _, err := h.Propose(t.Context(), id, report(o, entry)); reason(err) == authority.PermitOutstanding {
+		if _, err := h.Propose(t.Context(), id, "", report(o, entry)); reason(err) == authority.PermitOutstanding {
 			t.Error("the door should let a second report through")
 		}
 	})
@@ -341,7 +341,7 @@ func TestReportDecisions(t *testing.T) {
 				edits = append(edits, c.edit)
 			}
 			h.clock.Move(c.move)
-			turn, err := h.Propose(t.Context(), id, report(o, entry, edits...))
+			turn, err := h.Propose(t.Context(), id, "", report(o, entry, edits...))
 			must(t, err)
 			if turn.Decision.Decision != run.Pause || turn.Decision.ReasonCode != c.want || turn.Permit != nil {
 				t.Errorf("%s: %+v, permit %v; want PAUSE %s and none", c.name, turn.Decision, turn.Permit, c.want)
@@ -352,7 +352,7 @@ func TestReportDecisions(t *testing.T) {
 			}
 			if c.status == run.StatusReady {
 				h.do(id, "merchant.catalog")
-			} else if _, err := h.Propose(t.Context(), id, report(o, entry)); reason(err) != authority.RunNotReady {
+			} else if _, err := h.Propose(t.Context(), id, "", report(o, entry)); reason(err) != authority.RunNotReady {
 				t.Errorf("%s: the paused run answers %v", c.name, err)
 			}
 			h.verify(id)
@@ -371,7 +371,7 @@ func TestBudget(t *testing.T) {
 		h.do(id, "merchant.catalog")
 		h.do(id, "add:fieldwork-keyboard:1")
 		o, entry := h.entry(id, "checkout:addr_home")
-		turn, err := h.Propose(t.Context(), id, report(o, entry))
+		turn, err := h.Propose(t.Context(), id, "", report(o, entry))
 		must(t, err)
 		if turn.Decision.ReasonCode != authority.BudgetExceeded || turn.Permit != nil {
 			t.Errorf("%+v", turn.Decision)
@@ -392,7 +392,7 @@ func TestBudgetControl(t *testing.T) {
 	h.do(id, "merchant.catalog")
 	h.do(id, "add:fieldwork-keyboard:1")
 	o, entry := h.entry(id, "checkout:addr_home")
-	turn, err := h.Propose(t.Context(), id, report(o, entry))
+	turn, err := h.Propose(t.Context(), id, "", report(o, entry))
 	must(t, err)
 	if turn.Decision.ReasonCode == authority.BudgetExceeded {
 		t.Error("the door should let it through")
@@ -406,7 +406,7 @@ func TestTenthRetryPauses(t *testing.T) {
 		id := h.create(run.TargetLocal)
 		for n := 1; n <= 10; n++ {
 			o, entry := h.entry(id, "merchant.catalog")
-			turn, err := h.Propose(t.Context(), id, report(o, entry, func(r *propose.Report) { r.Justification.EvidenceRefs = []string{} }))
+			turn, err := h.Propose(t.Context(), id, "", report(o, entry, func(r *propose.Report) { r.Justification.EvidenceRefs = []string{} }))
 			must(t, err)
 			if turn.Decision.ReasonCode != authority.MissingEvidence {
 				t.Fatalf("%d: %+v", n, turn.Decision)
@@ -442,14 +442,14 @@ func TestMalformedReport(t *testing.T) {
 			bytes.Replace(good, []byte(`"args":{}`), []byte(`"args":{"s":"\ud800"}`), 1),
 			bytes.Replace(good, []byte(`"args":{}`), []byte(`"args":`+strings.Repeat(`{"a":`, 2000)+"1"+strings.Repeat("}", 2000)), 1),
 		} {
-			if _, err := h.Propose(t.Context(), id, bad); reason(err) != authority.MalformedProposal {
+			if _, err := h.Propose(t.Context(), id, "", bad); reason(err) != authority.MalformedProposal {
 				t.Errorf("%.60q: %v", bad, err)
 			}
 		}
 		if n := len(h.events(id)); n != head {
 			t.Errorf("%d events were stored", n-head)
 		}
-		if turn, err := h.Propose(t.Context(), id, good); err != nil || turn.Permit == nil {
+		if turn, err := h.Propose(t.Context(), id, "", good); err != nil || turn.Permit == nil {
 			t.Errorf("the good report: %+v, %v", turn, err)
 		}
 	})

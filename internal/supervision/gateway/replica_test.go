@@ -81,11 +81,11 @@ func TestReplicaChangesTheRun(t *testing.T) {
 			_, err := r.Operate(r.t.Context(), try)
 			must(r.t, err)
 			o, entry := r.entry(id, "merchant.catalog")
-			turn, err := r.there.Propose(r.t.Context(), id, report(o, entry))
+			turn, err := r.there.Propose(r.t.Context(), id, "", report(o, entry))
 			if err != nil || turn.Permit == nil {
 				r.t.Errorf("%+v, %v", turn, err)
 			}
-			_, err = r.Propose(r.t.Context(), id, report(o, entry))
+			_, err = r.Propose(r.t.Context(), id, "", report(o, entry))
 			return err
 		}},
 		{"observed anew", authority.MissingEvidence, 1, func(r pair, id string, try gateway.OperateRequest) error {
@@ -95,7 +95,7 @@ func TestReplicaChangesTheRun(t *testing.T) {
 			r.clock.Move(30 * time.Second)
 			newer, err := r.there.Observe(r.t.Context(), id)
 			must(r.t, err)
-			turn, err := r.Propose(r.t.Context(), id, report(old, entry))
+			turn, err := r.Propose(r.t.Context(), id, "", report(old, entry))
 			must(r.t, err)
 			if turn.Permit != nil {
 				r.t.Error("a permit for an observation that is not the newest")
@@ -109,9 +109,9 @@ func TestReplicaChangesTheRun(t *testing.T) {
 			_, err := r.Operate(r.t.Context(), try)
 			must(r.t, err)
 			o, entry := r.entry(id, "merchant.catalog")
-			_, err = r.there.Propose(r.t.Context(), id, report(o, listed(o, "add:fieldworks-keyboard:1")))
+			_, err = r.there.Propose(r.t.Context(), id, "", report(o, listed(o, "add:fieldworks-keyboard:1")))
 			must(r.t, err)
-			_, err = r.Propose(r.t.Context(), id, report(o, entry))
+			_, err = r.Propose(r.t.Context(), id, "", report(o, entry))
 			return err
 		}},
 	}
@@ -265,7 +265,7 @@ func TestReplicasTakeTurns(t *testing.T) {
 				for _, entry := range []string{"merchant.catalog", "product:fieldwork-keyboard", "add:fieldwork-keyboard:1", "checkout:addr_home", "merchant.checkout.submit"} {
 					o, err := next().Observe(t.Context(), id)
 					must(t, err)
-					turn, err := next().Propose(t.Context(), id, report(o, listed(o, entry)))
+					turn, err := next().Propose(t.Context(), id, "", report(o, listed(o, entry)))
 					must(t, err)
 					out, err := next().Operate(t.Context(), request(id, turn.Permit))
 					if err != nil || out.State != run.ExecutionVerified {
@@ -304,7 +304,7 @@ func TestStaleService(t *testing.T) {
 			by := func(g *gateway.Gateway, entry string) *records.Operation {
 				o, err := g.Observe(t.Context(), id)
 				must(t, err)
-				turn, err := g.Propose(t.Context(), id, report(o, listed(o, entry)))
+				turn, err := g.Propose(t.Context(), id, "", report(o, listed(o, entry)))
 				must(t, err)
 				out, err := g.Operate(t.Context(), request(id, turn.Permit))
 				must(t, err)

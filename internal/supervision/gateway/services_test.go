@@ -126,7 +126,7 @@ func TestOtherChoices(t *testing.T) {
 			id := h.createFor(d, 10*d.amount, "")
 			h.do(id, d.steps[0])
 			o, e := h.entry(id, wrong)
-			turn, err := h.Propose(t.Context(), id, report(o, e))
+			turn, err := h.Propose(t.Context(), id, "", report(o, e))
 			must(t, err)
 			if turn.Decision.ReasonCode != authority.ForbiddenOperation || turn.Permit != nil {
 				t.Errorf("%s: %+v", wrong, turn.Decision)
@@ -144,7 +144,7 @@ func TestOneCentShort(t *testing.T) {
 		id := h.createFor(d, d.amount-1, "")
 		h.before(id, d, d.steps[3])
 		o, e := h.entry(id, d.steps[3])
-		turn, err := h.Propose(t.Context(), id, report(o, e))
+		turn, err := h.Propose(t.Context(), id, "", report(o, e))
 		must(t, err)
 		if turn.Decision.ReasonCode != authority.BudgetExceeded || turn.Permit != nil {
 			t.Errorf("%+v", turn.Decision)
@@ -391,7 +391,7 @@ func TestFeeOverTheBudget(t *testing.T) {
 		h.before(id, d, d.steps[3])
 		must(t, h.Simulate(t.Context(), id, run.SimulatePriceChange))
 		o, entry := h.entry(id, d.steps[3])
-		turn, err := h.Propose(t.Context(), id, report(o, entry))
+		turn, err := h.Propose(t.Context(), id, "", report(o, entry))
 		must(t, err)
 		if turn.Decision.ReasonCode != authority.BudgetExceeded || turn.Permit != nil {
 			t.Errorf("%+v", turn.Decision)

@@ -40,7 +40,7 @@ func everyMethod(t *testing.T, g *gateway.Gateway, id, executionID, token string
 		case name == "Operate":
 			_, err = g.Operate(ctx, gateway.OperateRequest{RunID: id, Key: "key-of-another-workspace", Body: []byte(`{"action":{"kind":"service","operationId":"merchant.catalog","targetRef":"tgt_x","args":{}}}`)})
 		case name == "Propose":
-			_, err = g.Propose(ctx, id, report(&records.Observation{Observed: run.Observed{ObservationID: executionID}}, &spareEntry))
+			_, err = g.Propose(ctx, id, "", report(&records.Observation{Observed: run.Observed{ObservationID: executionID}}, &spareEntry))
 		case name == "Authenticate":
 			if _, err = g.Authenticate(ctx, token); errors.Is(err, identity.ErrUnauthenticated) {
 				err = &authority.Denial{Reason: authority.NotFound}
@@ -120,7 +120,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 		issued, err := h.IssueSession(t.Context(), id)
 		must(t, err)
 		o, entry := h.entry(id, "add:fieldwork-keyboard:1")
-		_, err = h.Propose(t.Context(), id, report(o, entry))
+		_, err = h.Propose(t.Context(), id, "", report(o, entry))
 		must(t, err)
 		s := h.state(id)
 		before := len(h.events(id))

@@ -24,7 +24,9 @@ type attempt struct {
 	ctx   context.Context
 	runID string
 	decide.Attempt
-	going    bool // the executor is to be asked
+	going    bool    // the executor is to be asked
+	client   *string // context client of the run; nil: it has none
+	turn     string  // context turn of the attempt, "": none
 	executor Executor
 	briefing decide.Briefing
 	micros   int64       // that asking the executor took
@@ -35,9 +37,14 @@ type attempt struct {
 // decide decides one part of the attempt, see [gateway.Gateway.Attempt]. It gives up
 // after [run.DispatchLife]; what was leased then ends with its lease.
 func (x *attempt) decide(f func(ctx context.Context, d *decide.Deciding, look func() error) error) error {
+	return x.decideIn("", f)
+}
+
+// decideIn is decide for a part that takes a report in, made in a context turn.
+func (x *attempt) decideIn(contextTurn string, f func(ctx context.Context, d *decide.Deciding, look func() error) error) error {
 	ctx, cancel := context.WithTimeout(x.ctx, run.DispatchLife)
 	defer cancel()
-	return x.gateway.Attempt(ctx, x.runID, func(d *decide.Deciding, look func() error) error { return f(ctx, d, look) })
+	return x.gateway.AttemptIn(ctx, x.runID, contextTurn, func(d *decide.Deciding, look func() error) error { return f(ctx, d, look) })
 }
 
 // begin observes the service, briefs the executor and counts the request that asks it.
@@ -88,7 +95,7 @@ func (x *attempt) brief(ctx context.Context, d *decide.Deciding) (err error) {
 			return err
 		}
 	}
-	x.briefing = d.Brief(x.ID, seen)
+	x.briefing, x.client = d.Brief(x.ID, seen), s.Config.ContextClient
 	if x.briefing.Instruction, err = x.gateway.Text(ctx, x.runID, s.Instruction); err != nil {
 		return err
 	}
@@ -215,7 +222,7 @@ func cut(s string, n int) string {
 // submit takes the answer in: a proposal is checked and judged, anything else stops the
 // run.
 func (x *attempt) submit(got answer) error {
-	err := x.decide(func(ctx context.Context, d *decide.Deciding, _ func() error) error {
+	err := x.decideIn(x.turn, func(ctx context.Context, d *decide.Deciding, _ func() error) error {
 		x.permit = nil
 		if going, denial := d.Resume(x.Attempt); denial != nil || !going {
 			return denied(denial)

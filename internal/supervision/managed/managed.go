@@ -47,6 +47,7 @@ type Steps struct {
 	log       *slog.Logger
 	patience  time.Duration // with one request to a provider
 	ended     *atomic.Bool  // see End
+	contexts  Contexts      // nil: no attempt has a context turn
 }
 
 // New returns Steps that ask the executor which a run's configuration names.
@@ -66,7 +67,7 @@ func (m *Steps) Impatient(patience time.Duration) *Steps {
 // its proposal. So no effect begins that the server could not wait for.
 func (m *Steps) End() { m.ended.Store(true) }
 
-// Step makes one attempt: observe, ask the executor, check, ask the guardian, execute
+// Step makes one attempt: observe, hand out context, ask the executor, check, ask the guardian, execute
 // and verify (H-094). A nil error says only that the attempt came to its end; what came
 // of it is what the run shows. A denial means that no attempt was made, or that the run
 // moved on during it.
@@ -81,11 +82,15 @@ func (m *Steps) Step(ctx context.Context, id string) error {
 	if err := x.begin(); err != nil || !x.going {
 		return err
 	}
+	x.enter()
 	said := x.answer()
 	if m.ended.Load() {
+		x.leave(said)
 		return errEnded // a call that was counted ends with its lease
 	}
-	if err := x.submit(said); err != nil || x.permit == nil {
+	err := x.submit(said)
+	x.leave(said)
+	if err != nil || x.permit == nil {
 		return err
 	}
 	return x.execute()

@@ -127,7 +127,7 @@ func (h *house) allow(id string) *gateway.Permit {
 		Uncertainties:       []string{},
 	})
 	must(h.t, err)
-	turn, err := h.gateway.Propose(h.t.Context(), id, body)
+	turn, err := h.gateway.Propose(h.t.Context(), id, "", body)
 	must(h.t, err)
 	if turn.Permit == nil {
 		h.t.Fatalf("%+v", turn.Decision)

@@ -15,12 +15,13 @@ type Proposed struct {
 	AttemptID    *string          `json:"attemptId"` // of a managed turn
 	Report       propose.Reported `json:"report"`
 	ReportDigest string           `json:"reportDigest"`
+	ContextTurn  *ContextTurn     `json:"contextTurn"` // that it was made in; nil: none was named
 }
 
 func (Proposed) EventType() string { return "turn.proposed" }
 
 func (e Proposed) apply(f *fold) {
-	turn := &Turn{ID: e.TurnID, AttemptID: e.AttemptID, Phase: turnProposed}
+	turn := &Turn{ID: e.TurnID, AttemptID: e.AttemptID, ContextTurn: e.ContextTurn, Phase: turnProposed}
 	f.answered(PurposeExecutor, turn.Attempt())
 	f.status("turn-status", StatusReady)
 	f.must(f.s.Permit == nil, "turn-under-permit", "no report is accepted while a permit is outstanding")
@@ -28,6 +29,7 @@ func (e Proposed) apply(f *fold) {
 	f.must(x == nil || x.State != ExecutionMismatch, "turn-unresolved", "no report is accepted after a mismatch")
 	f.must(!f.s.Stopped(), "turn-after-stop", "the run went on although the last decision stopped it")
 	f.must(e.ReportDigest == authority.Digest(authority.DomainReport, e.Report), "report-digest", "reportDigest is not the digest of the report")
+	f.must(e.ContextTurn.Lawful(), "context-turn", "what the report was made in is no context turn, or has no class")
 	f.s.Turns++
 	f.must(f.s.Turns <= MaxTurns, "turn-limit", "a run has at most 500 turns")
 	f.s.Turn = turn

@@ -516,7 +516,7 @@ func TestBriefing(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[decide.Briefing]()) {
 		names = append(names, f.Name)
 	}
-	want := []string{"AttemptID", "Service", "Mode", "Instruction", "Clarifications", "Terms", "Grants", "Workflow", "Position", "Proposal", "Observation", "View"}
+	want := []string{"AttemptID", "Service", "Mode", "Instruction", "Clarifications", "Terms", "Grants", "Workflow", "Position", "Proposal", "Observation", "Context", "View"}
 	if !slices.Equal(names, want) {
 		t.Errorf("a briefing holds %v, want %v", names, want)
 	}

@@ -56,6 +56,7 @@ type (
 	Observation   = state.Observation
 	Proposal      = state.Proposal
 	Turn          = state.Turn
+	ContextTurn   = state.ContextTurn
 	Decision      = state.Decision
 	Approval      = state.Approval
 	Asked         = state.Asked
@@ -66,6 +67,18 @@ type (
 	HostedSession = state.HostedSession
 	Session       = state.Session
 )
+
+// Classes of a context turn.
+const (
+	ClassReported = state.ClassReported
+	ClassObserved = state.ClassObserved
+)
+
+// IsContextTurn reports whether s could be the id of a context turn.
+func IsContextTurn(s string) bool { return state.IsContextTurn(s) }
+
+// IsContextClient reports whether s could be the id of a named context client.
+func IsContextClient(s string) bool { return state.IsContextClient(s) }
 
 // Phases of a turn.
 const (

@@ -197,12 +197,17 @@ func failed(t rapid.TB) *world {
 func (w *world) proposed(id string) *run.Proposed {
 	w.Helper()
 	r := propose.NewReported(reportOn(w.entry(id), w.read().Observation), w.catalog, func(s string) evidence.Commitment { return evidence.NewText([16]byte{}, s).Commit() })
-	return &run.Proposed{w.id(), nil, r, authority.Digest(authority.DomainReport, r)}
+	return &run.Proposed{w.id(), nil, r, authority.Digest(authority.DomainReport, r), nil}
 }
 
 func (w *world) stopFor(reason string) stopcontext.Stop {
 	return *w.read().NewStop(reason, stopcontext.SourceRuntime, w.id())
 }
+
+const (
+	contextTurn   = "trn_0190a3c5e7b27f4a8d1c5b9e3f6a2d48"
+	contextClient = "cli_0190a3c5e7b27f4a8d1c5b9e3f6a2d49"
+)
 
 var elsewhere = canon.Hash([]byte("elsewhere"))
 
@@ -237,6 +242,7 @@ var runCases = []unlawfulCase{
 	{rule: "config", name: "an unknown execution mode", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.ExecutionMode = "" }) }},
 	{rule: "config", name: "an unknown executor", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Executor = "nobody" }) }},
 	{rule: "config", name: "an unknown guardian", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Interrogator = "nobody" }) }},
+	{rule: "config", name: "a context client that is none", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.ContextClient = pointer("shr" + contextClient[3:]) }) }},
 	{rule: "config", name: "an unknown target", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Target = "elsewhere" }) }},
 	{rule: "currency", name: "a grant in another", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.Currency = "EUR" }) }},
 	{rule: "currency", name: "an entry in another", stage: ready(run.TargetLocal), with: func(w *world) {
@@ -416,6 +422,21 @@ var runCases = []unlawfulCase{
 			w.judged("item", pauseFor(authority.ProviderError))
 		}
 		w.cut("run.paused").forge(w.proposed("item"))
+	}},
+	{rule: "context-turn", name: "of a class that there is not", stage: ready(run.TargetLocal), with: func(w *world) {
+		e := w.proposed("item")
+		e.ContextTurn = &run.ContextTurn{ID: contextTurn, Class: "approved"}
+		w.forge(e)
+	}},
+	{rule: "context-turn", name: "of another kind of id", stage: ready(run.TargetLocal), with: func(w *world) {
+		e := w.proposed("item")
+		e.ContextTurn = &run.ContextTurn{ID: "int" + contextTurn[3:], Class: run.ClassReported}
+		w.forge(e)
+	}},
+	{rule: "context-turn", name: "of an id in capitals", stage: ready(run.TargetLocal), with: func(w *world) {
+		e := w.proposed("item")
+		e.ContextTurn = &run.ContextTurn{ID: "trn_" + strings.ToUpper(contextTurn[4:]), Class: run.ClassReported}
+		w.forge(e)
 	}},
 	{rule: "report-digest", name: "of another report", stage: permitted(run.TargetLocal, "item"), with: func(w *world) { alter(w, func(e *run.Proposed) { e.ReportDigest = elsewhere }) }},
 	{rule: "twice", name: "the same turn again", stage: failed, with: func(w *world) { w.forge(newest[run.Proposed](w)) }},

@@ -58,6 +58,22 @@ var lawfulVectors = []struct {
 		w.retry()
 		return w.observe().cycle("item")
 	}},
+	{"lawful-context.json", "reports that were made in a context turn, reported and observed", func(t rapid.TB) *world {
+		w := ready(run.TargetLocal)(t)
+		for _, one := range []struct{ entry, class string }{{"item", run.ClassReported}, {"prepare", run.ClassObserved}} {
+			w.do(func(d *decide.Deciding) {
+				d.InContext(&run.ContextTurn{ID: contextTurn, Class: one.class}, d.Now().Add(time.Minute))
+				review, denial := d.Propose(w.report(one.entry), w.offered(d))
+				if denial != nil || review.Reason != "" {
+					t.Fatal(denial, review.Reason)
+				}
+				d.Judge(review, allow)
+			})
+			w.carry(w.read().Permit)
+			w.observe()
+		}
+		return w
+	}},
 	{"lawful-probed.json", "an unconfirmed commit that a look-up found applied, verified afterwards", func(t rapid.TB) *world {
 		return probed("submit", run.ResultApplied)(t).observe()
 	}},

@@ -7,6 +7,7 @@ package state
 
 import (
 	"slices"
+	"strings"
 
 	"countersign/evidence"
 	"countersign/internal/money"
@@ -25,6 +26,8 @@ type Config struct {
 	ReasoningEvidence bool   `json:"reasoningEvidence"`
 	Verification      bool   `json:"verification"` // a synthetic run of a policy's verification: no operational lists (H-207)
 	Attack            bool   `json:"attack"`       // a synthetic run of the attack suite: no operational lists either
+	// ContextClient is whose context turns the managed attempts are made in (G-39); nil: none.
+	ContextClient *string `json:"contextClient"`
 }
 
 // Binding is the guardian policy that a run is bound to, as it was published when the
@@ -83,7 +86,8 @@ var (
 func (c Config) Known() bool {
 	in := func(value string, known ...string) bool { return slices.Contains(known, value) }
 	return !(c.Verification && c.Attack) && in(c.Target, "local", "hosted") && in(c.Channel, Channels...) && in(c.TrafficActor, "agent", "human") &&
-		in(c.Mode, Modes...) && in(c.ExecutionMode, "live", "replay") && in(c.Executor, Providers...) && in(c.Interrogator, Providers...)
+		in(c.Mode, Modes...) && in(c.ExecutionMode, "live", "replay") && in(c.Executor, Providers...) && in(c.Interrogator, Providers...) &&
+		(c.ContextClient == nil || IsContextClient(*c.ContextClient))
 }
 
 // Step is one step of a workflow and the postcondition that closes it.
@@ -119,18 +123,48 @@ type Proposal struct {
 // Live reports whether the proposal has not expired: at now == ExpiresAt it has.
 func (p *Proposal) Live(now evidence.Time) bool { return now < p.ExpiresAt }
 
+// ContextTurn is the context turn that a report was made in (L-10). It is a correlation
+// label: it permits nothing and blocks nothing.
+type ContextTurn struct {
+	ID    string `json:"id"`
+	Class string `json:"class"` // ClassReported or ClassObserved
+}
+
+// Classes of a context turn.
+const (
+	ClassReported = "reported" // whoever reported says so
+	ClassObserved = "observed" // the turn was in this ledger and open when the report was decided on
+)
+
+// Lawful reports whether a context turn is named as one is, and has a class. nil is.
+func (t *ContextTurn) Lawful() bool {
+	return t == nil || IsContextTurn(t.ID) && (t.Class == ClassReported || t.Class == ClassObserved)
+}
+
+// IsContextTurn reports whether s could be the id of a context turn, IsContextClient
+// whether it could be that of a named client.
+func IsContextTurn(s string) bool   { return isPrefixedID("trn_", s) }
+func IsContextClient(s string) bool { return isPrefixedID("cli_", s) }
+
+// isPrefixedID reports whether s is prefix and 32 lowercase hex digits.
+func isPrefixedID(prefix, s string) bool {
+	digits, found := strings.CutPrefix(s, prefix)
+	return found && len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
 // Turn is the newest proposal turn and how far it came.
 type Turn struct {
-	ID           string      `json:"turnId"`
-	AttemptID    *string     `json:"attemptId"` // of a managed turn
-	Phase        string      `json:"phase"`     // proposed, checked, decided
-	Passed       bool        `json:"passed"`
-	Allowed      bool        `json:"allowed"`
-	EntryID      string      `json:"entryId"`
-	GrantID      string      `json:"grantId"`
-	EffectDigest string      `json:"effectDigest"`
-	ActionDigest string      `json:"actionDigest"`
-	AmountCents  money.Cents `json:"amountCents"`
+	ID           string       `json:"turnId"`
+	AttemptID    *string      `json:"attemptId"` // of a managed turn
+	ContextTurn  *ContextTurn `json:"contextTurn"`
+	Phase        string       `json:"phase"` // proposed, checked, decided
+	Passed       bool         `json:"passed"`
+	Allowed      bool         `json:"allowed"`
+	EntryID      string       `json:"entryId"`
+	GrantID      string       `json:"grantId"`
+	EffectDigest string       `json:"effectDigest"`
+	ActionDigest string       `json:"actionDigest"`
+	AmountCents  money.Cents  `json:"amountCents"`
 }
 
 // Attempt names the attempt of a turn; a direct one is its own.
