@@ -28,7 +28,7 @@ func (t *cleaned) cards(found []span) []span {
 		case r >= '0' && r <= '9':
 			begins := len(row) == 0 || between > 0 || t.edge[i]
 			row, between = append(row, digit{int(r - '0'), i, i + 1, begins}), 0
-		case len(row) > 0 && between < mostBetween && unicode.In(r, unicode.Zs, unicode.Pd):
+		case between < mostBetween && unicode.In(r, unicode.Zs, unicode.Pd):
 			between++
 		default:
 			found, row, between = numbers(found, row), nil, 0
@@ -59,9 +59,7 @@ func luhn(number []digit) bool {
 	for i, d := range number {
 		v := d.value
 		if (len(number)-i)%2 == 0 {
-			if v *= 2; v > 9 {
-				v -= 9
-			}
+			v = 2*v/10 + 2*v%10
 		}
 		sum += v
 	}

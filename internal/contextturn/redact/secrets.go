@@ -122,7 +122,7 @@ func (t *cleaned) bearers(found []span) []span {
 
 // announcement returns the end of what stands between the word and the token.
 func (t *cleaned) announcement(at int) int {
-	for at < len(t.text) {
+	for {
 		r, n := utf8.DecodeRuneInString(t.text[at:])
 		switch {
 		case strings.HasPrefix(t.text[at:], "%20"):
@@ -133,7 +133,6 @@ func (t *cleaned) announcement(at int) int {
 			return at
 		}
 	}
-	return at
 }
 
 // jwts finds a JSON object in base64url, a dot and more of it: two parts at least, so that
@@ -145,7 +144,7 @@ func (t *cleaned) jwts(found []span) []span {
 			continue
 		}
 		end := t.ends[word][i]
-		for parts := 1; parts < 5 && end+1 < len(t.text) && t.text[end] == '.' && t.ends[word][end+1] > end+1; parts++ {
+		for parts := 1; parts < 5 && end < len(t.text) && t.text[end] == '.' && t.ends[word][end+1] > end+1; parts++ {
 			end = t.ends[word][end+1]
 		}
 		if end > t.ends[word][i] {
@@ -158,21 +157,15 @@ func (t *cleaned) jwts(found []span) []span {
 // pems finds PEM blocks. One without an end goes on to the end of the text. The next is
 // looked for from the end marker on, whose dashes may be those of a beginning.
 func (t *cleaned) pems(found []span) []span {
-	const begins, ends, dashes = "-----BEGIN", "-----END", "-----"
-	for at := 0; ; {
-		i := strings.Index(t.text[at:], begins)
-		if i < 0 {
+	for rest := t.text; ; {
+		_, block, begins := strings.Cut(rest, "-----BEGIN")
+		if !begins {
 			return found
 		}
-		block := span{at + i, len(t.text), "pem"}
-		at = len(t.text)
-		if j := strings.Index(t.text[block.from:], ends); j >= 0 {
-			at = block.from + j + len(ends)
-			if k := strings.Index(t.text[at:], dashes); k >= 0 {
-				block.to = at + k + len(dashes)
-			}
-		}
-		found = append(found, block)
+		from := len(t.text) - len(block) - len("-----BEGIN")
+		_, rest, _ = strings.Cut(block, "-----END")
+		_, behind, _ := strings.Cut(rest, "-----")
+		found = append(found, span{from, len(t.text) - len(behind), "pem"})
 	}
 }
 

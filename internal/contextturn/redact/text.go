@@ -54,7 +54,7 @@ func clean(s string) *cleaned {
 	dropped := false
 	for at := 0; at < len(s); {
 		r, n := utf8.DecodeRuneInString(s[at:])
-		if r == utf8.RuneError && n == 1 || (r < ' ' || r > '~') && unicode.In(r, hidden...) {
+		if r == utf8.RuneError && n == 1 || unicode.In(r, hidden...) {
 			dropped = true
 		} else {
 			b.WriteString(s[at : at+n])

@@ -99,7 +99,7 @@ func secrets() []secret {
 		number := card(n)
 		list = append(list, secret{"card", number, number})
 	}
-	for _, by := range []string{" ", "-", "\u00a0", " - ", "\u2013"} {
+	for _, by := range []string{" ", "-", "\u00a0", " - ", "\u2013", "   "} {
 		number := grouped(card(16), by, 4, 4, 4, 4)
 		list = append(list, secret{"card", number, number})
 	}
@@ -166,14 +166,22 @@ func TestGlued(t *testing.T) {
 	}
 }
 
+// A token has five parts at most; a sixth is not one of it.
+func TestParts(t *testing.T) {
+	token := jwt(6)
+	if got, want := redact.Text(token, 1000), "[redacted:jwt]"+token[strings.LastIndexByte(token, '.'):]; got != want {
+		t.Errorf("%q becomes %q, want %q", token, got, want)
+	}
+}
+
 // What is no secret stays as it is.
 func TestHarmless(t *testing.T) {
 	number := card(16)
 	broken := number[:15] + string('0'+(number[15]-'0'+1)%10)
 	for _, s := range []string{
 		"", "completed after 3 attempts", "mcp__seif__context_compass timed out", "task-management-system-for-support", "the seif_ prefix, sk- and AKIA", "bearers of news, forbearance", "the bearer: ", "a bearer",
-		"019cb73d-3271-7001-a97a-e979a578a81b", "order 4711, 2026-03-04 05:06", broken, number + "1234", "12345678901", number[:12], "a @ b.c", "@everyone", "user@host", "user@host.x", "a@-.com"[:3],
-		"eyJ.", "eyJhbGciOiJub25lIn0", "-----END X-----", "----BEGIN", "\u00e4\u00f6\u00fc \u65e5\u672c\u8a9e \U0001f600",
+		"019cb73d-3271-7001-a97a-e979a578a81b", "order 4711, 2026-03-04 05:06", broken, number + "1234", "5" + number, grouped(number, "    ", 4, 4, 4, 4), "12345678901", number[:12], "a @ b.c", "@everyone", "see @example.com", "a@.com", "user@host", "user@host.x", "a@-.com"[:3],
+		"eyJ.", "eyJab. x", "eyJhbGciOiJub25lIn0", "-----END X-----", "----BEGIN", "\u00e4\u00f6\u00fc \u65e5\u672c\u8a9e \U0001f600",
 	} {
 		if got := redact.Text(s, 1000); got != s {
 			t.Errorf("%q becomes %q", s, got)
