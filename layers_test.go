@@ -45,7 +45,7 @@ var rings = [][]string{
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
 	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit", "internal/contextturn/traces", "internal/contextturn/perimeter"},
-	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent", "internal/channel/projects"},
+	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent", "internal/channel/projects", "internal/channel/contexthttp"},
 	{"internal/console/frame"},               // what every page has in common
 	{"internal/channel", "internal/console"}, // every route together; the pages
 	{"internal/app"},
@@ -78,6 +78,7 @@ var withinRing = map[string][]string{
 	"internal/channel/owner":           {"internal/channel/edge", "internal/channel/stream", "internal/channel/wire"},                                          // the one error table; the JSON forms that both show
 	"internal/channel/agent":           {"internal/channel/edge", "internal/channel/wire"},
 	"internal/channel/projects":        {"internal/channel/edge", "internal/channel/wire"},
+	"internal/channel/contexthttp":     {"internal/channel/edge", "internal/channel/wire"},
 }
 
 // support is what only tests and the development commands use. It may import

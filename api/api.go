@@ -2,9 +2,9 @@
 // exactly what is in the tree.
 //
 // openapi.json is written by `countersign openapi` from the routes that serve;
-// protocol.md says in words what exists, events.md what every event of a chain
-// holds, reasons.md what every reason code means and what to do next. Tests keep
-// each in step with the code.
+// protocol.md says in words what exists, context-turns.md the same of context turns;
+// events.md what every event of a chain holds, reasons.md what every reason code
+// means and what to do next. Tests keep each in step with the code.
 package api
 
 import _ "embed"
@@ -18,6 +18,11 @@ var OpenAPI []byte
 //
 //go:embed protocol.md
 var Protocol []byte
+
+// ContextTurns is the contract of context turns in words.
+//
+//go:embed context-turns.md
+var ContextTurns []byte
 
 // Events documents the data of every type of event.
 //

@@ -6,17 +6,24 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"countersign/internal/channel/contexthttp"
 )
 
 // behindProxies gives next the address of the client in place of that of the
-// proxy that forwarded the request. X-Forwarded-For counts only when the peer is
-// in a trusted network: anybody else may have made it up.
+// proxy that forwarded the request, and notes whether that came over TLS.
+// X-Forwarded-For and X-Forwarded-Proto count only when the peer is in a trusted
+// network: anybody else may have made them up. They are read here and nowhere else.
 func behindProxies(next http.Handler, trusted []netip.Prefix) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if peer, ok := parseAddr(r.RemoteAddr); ok && within(trusted, peer) {
-			forwarded := *r
-			forwarded.RemoteAddr = net.JoinHostPort(clientOf(peer, r.Header["X-Forwarded-For"], trusted).String(), "0")
-			r = &forwarded
+			hops, proto := r.Header["X-Forwarded-For"], r.Header["X-Forwarded-Proto"]
+			ctx := r.Context()
+			if len(hops)+len(proto) > 0 {
+				ctx = contexthttp.Forwarded(ctx, saysHTTPS(proto) || len(proto) == 0 && r.TLS != nil)
+			}
+			r = r.WithContext(ctx)
+			r.RemoteAddr = net.JoinHostPort(clientOf(peer, hops, trusted).String(), "0")
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -39,6 +46,14 @@ func clientOf(peer netip.Addr, forwardedFor []string, trusted []netip.Prefix) ne
 		}
 	}
 	return client
+}
+
+// saysHTTPS reports whether X-Forwarded-Proto says https, of every hop when it names
+// several.
+func saysHTTPS(proto []string) bool {
+	return len(proto) > 0 && !slices.ContainsFunc(strings.Split(strings.Join(proto, ","), ","), func(hop string) bool {
+		return !strings.EqualFold(strings.TrimSpace(hop), "https")
+	})
 }
 
 // parseAddr reads an address with or without a port. One client has one spelling.

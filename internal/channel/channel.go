@@ -17,6 +17,7 @@ import (
 
 	"countersign/api"
 	"countersign/internal/channel/agent"
+	"countersign/internal/channel/contexthttp"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/owner"
 	"countersign/internal/channel/projects"
@@ -29,14 +30,17 @@ const (
 	Version = "0.1"
 )
 
-// Routes registers every route. contexts is what the routes of projects ask.
+// Routes registers every route. contexts is what the routes of projects and of
+// their clients ask.
 func Routes(a *edge.API, c owner.Config, contexts *perimeter.Perimeter) {
 	owner.Register(a, c)
 	agent.Register(a, c.Gateway)
 	projects.Register(a, contexts, c.Owners)
+	contexthttp.Register(a, contexts)
 	document(a.OpenAPI())
 	a.Handle("GET /openapi.json", text("application/json", api.OpenAPI))
 	a.Handle("GET /protocol", text("text/markdown; charset=utf-8", api.Protocol))
+	a.Handle("GET /context-turns", text("text/markdown; charset=utf-8", api.ContextTurns))
 	a.Handle("GET /events", text("text/markdown; charset=utf-8", api.Events))
 	a.Handle("GET "+edge.ReasonsPath, text("text/markdown; charset=utf-8", api.Reasons))
 }
