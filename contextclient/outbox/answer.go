@@ -2,10 +2,7 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -18,38 +15,6 @@ type Answer struct {
 	Status     int           // of HTTP
 	Reason     string        // reasonCode of a problem, empty when there is none
 	RetryAfter time.Duration // what the server asks for; zero when it asks for nothing
-}
-
-// maxProblem bounds how much of a refusal is read.
-const maxProblem = 16 << 10
-
-// AnswerOf reads the status, Retry-After and, of a refusal, the reasonCode of a
-// response. The body of a 2xx is left to the caller; it does not close the body.
-func AnswerOf(r *http.Response) (Answer, error) {
-	a := Answer{Status: r.StatusCode, RetryAfter: retryAfter(r.Header.Get("Retry-After"))}
-	if r.StatusCode < 400 {
-		return a, nil
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxProblem))
-	if err != nil {
-		return a, err
-	}
-	var problem struct {
-		ReasonCode string `json:"reasonCode"`
-	}
-	if json.Unmarshal(body, &problem) == nil { // a refusal without a code stays one: the status decides
-		a.Reason = problem.ReasonCode
-	}
-	return a, nil
-}
-
-// retryAfter reads whole seconds, the one form that the server sends.
-func retryAfter(value string) time.Duration {
-	seconds, err := strconv.ParseUint(value, 10, 32)
-	if err != nil {
-		return 0
-	}
-	return min(time.Duration(seconds)*time.Second, MaxAge)
 }
 
 // verdict is what an answer means for a report.

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 var (
@@ -29,6 +28,7 @@ var (
 type file struct {
 	path string
 	sync bool
+	turn chan struct{} // holds one while the lock is held or waited for
 }
 
 func openFile(path string, sync bool) (*file, error) {
@@ -38,7 +38,7 @@ func openFile(path string, sync bool) (*file, error) {
 	if !canLock {
 		return nil, ErrUnsupported
 	}
-	return &file{filepath.Clean(path), sync}, nil
+	return &file{filepath.Clean(path), sync, make(chan struct{}, 1)}, nil
 }
 
 // mark begins the file; the digest of what follows the line stands behind it.
@@ -46,6 +46,14 @@ const mark = "countersign-outbox/1 "
 
 // maxFile bounds what is read: every entry at its bounds, and as much again.
 const maxFile = 2 * MaxEntries * (MaxBody + 1<<10)
+
+// look reads without the lock, which a whole file needs not.
+func (f *file) look() (*State, error) {
+	if err := privateFolder(filepath.Dir(f.path)); err != nil {
+		return nil, err
+	}
+	return f.read()
+}
 
 func (f *file) update(ctx context.Context, change func(*State) bool) (aside string, err error) {
 	folder := filepath.Dir(f.path)
@@ -119,27 +127,41 @@ func open(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// lock waits for the lock until ctx ends.
+// lock waits for the lock until ctx ends. Whoever waits in the kernel is served in turn, which
+// polling would not do; that wait cannot be ended, so that one goroutine at most of this store is in it.
 func (f *file) lock(ctx context.Context) (unlock func() error, err error) {
+	held := func(err error) error { return fmt.Errorf("outbox: its lock is held by others: %w", err) }
+	if err := ctx.Err(); err != nil {
+		return nil, held(err)
+	}
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, held(ctx.Err())
+	}
 	l, err := open(f.path+".lock", os.O_RDWR|os.O_CREATE)
 	if err != nil {
+		<-f.turn
 		return nil, fmt.Errorf("outbox: %w", err)
 	}
-	for wait := 100 * time.Microsecond; ; wait = min(2*wait, 2*time.Millisecond) {
-		locked, err := tryLock(l)
-		if locked {
-			return func() error { return release(l) }, nil
-		}
-		if err == nil && ctx.Err() != nil {
-			err = fmt.Errorf("its lock is held by others: %w", ctx.Err())
-		}
+	unlock = func() error {
+		defer func() { <-f.turn }()
+		return release(l)
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- waitLock(l) }()
+	select {
+	case err := <-locked:
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("outbox: %w", err), l.Close())
+			return nil, errors.Join(fmt.Errorf("outbox: %w", err), unlock())
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		return unlock, nil
+	case <-ctx.Done():
+		go func() { // it comes too late, and is given back
+			<-locked
+			_ = unlock()
+		}()
+		return nil, held(ctx.Err())
 	}
 }
 

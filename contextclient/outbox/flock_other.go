@@ -10,7 +10,7 @@ import (
 // Where there is no flock(2), openFile refuses before any of these is called.
 const canLock = false
 
-func tryLock(*os.File) (bool, error) { return false, ErrUnsupported }
+func waitLock(*os.File) error { return ErrUnsupported }
 
 func release(*os.File) error { return ErrUnsupported }
 

@@ -11,16 +11,13 @@ import (
 
 const canLock = true
 
-// tryLock takes the lock if nobody has it.
-func tryLock(f *os.File) (bool, error) {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
-		return false, nil
+// waitLock waits until the lock is taken.
+func waitLock(f *os.File) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
 	}
-	return false, err
 }
 
 // release frees the lock by name: closing the file alone would leave it to a child of

@@ -31,6 +31,9 @@ func (o *Outbox) FlushAll(ctx context.Context, send Send) (Flushed, error) {
 
 func (o *Outbox) flush(ctx context.Context, send Send, due func(*Entry, time.Time) bool) (f Flushed, err error) {
 	tried := map[string]bool{}
+	if idle, waiting := o.idle(due); idle {
+		return Flushed{Waiting: waiting}, ctx.Err()
+	}
 	for {
 		if ctx.Err() != nil {
 			return f, ctx.Err()
@@ -58,6 +61,25 @@ func (o *Outbox) flush(ctx context.Context, send Send, due func(*Entry, time.Tim
 			return f, err
 		}
 	}
+}
+
+// idle reports whether there is nothing to be done for a flush. It leaves everything unusual to what
+// looks under the lock.
+func (o *Outbox) idle(due func(*Entry, time.Time) bool) (bool, int) {
+	s, err := o.store.look()
+	if err != nil {
+		return false, 0
+	}
+	waiting, now := len(s.Entries), o.now()
+	if len(s.expire(now)) > 0 {
+		return false, 0
+	}
+	for i := range s.Entries {
+		if due(&s.Entries[i], now) {
+			return false, 0
+		}
+	}
+	return true, waiting
 }
 
 // take marks the next entry that is due and was not tried yet as being sent. It is zero when there is none.

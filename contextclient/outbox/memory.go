@@ -20,3 +20,9 @@ func (m *memory) update(ctx context.Context, change func(*State) bool) (string, 
 	change(&m.state)
 	return "", nil
 }
+
+func (m *memory) look() (*State, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &State{append([]Entry(nil), m.state.Entries...), m.state.Counts}, nil
+}

@@ -69,6 +69,8 @@ type Outbox struct {
 // says that it differs; aside names a file that had to be set aside first.
 type store interface {
 	update(ctx context.Context, change func(*State) (changed bool)) (aside string, err error)
+	// look returns a copy of what it holds, without waiting for anybody.
+	look() (*State, error)
 }
 
 // New makes an outbox in memory: it ends with the process.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -197,12 +196,6 @@ func TestNotBefore(t *testing.T) {
 		k.turn(time.Nanosecond)
 		if f, err := box.Flush(t.Context(), answers(Answer{Status: 200})); err != nil || f.Delivered != 1 {
 			t.Errorf("%s: %+v, %v in time", c.name, f, err)
-		}
-	}
-	for value, want := range map[string]time.Duration{"7": 7 * time.Second, "": 0, "-1": 0, "1.5": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0, "4294967295": MaxAge} {
-		got, err := AnswerOf(&http.Response{StatusCode: 204, Header: http.Header{"Retry-After": {value}}})
-		if err != nil || got.RetryAfter != want {
-			t.Errorf("Retry-After %q: %v, %v", value, got, err)
 		}
 	}
 }
