@@ -74,14 +74,14 @@ func ShowContextTurn(w io.Writer, t *ContextTurn) error {
 		line("run", "%s; supervision opened the turn", plain(*t.RunID))
 	}
 	if t.ClientRef != nil {
-		line("client ref", "%s [redacted by the server]", plain(*t.ClientRef))
+		line("client ref", "%s [after redaction]", plain(*t.ClientRef))
 	}
 	line("opened", "%s, until %s", plain(t.OpenedAt), plain(t.ExpiresAt))
 	if t.CompletedAt != nil {
 		line("completed", "%s", plain(*t.CompletedAt))
 	}
 	if t.Note != nil {
-		line("note", "%s [redacted by the server]", plain(*t.Note))
+		line("note", "%s [after redaction]", plain(*t.Note))
 	}
 	line("counts", "%s, %s, %s, %s", counted(t.ContextCalls, "context call"), deliveries(t.Deliveries), counted(t.Observations, "observation"), counted(t.LateReports, "late report"))
 	for _, l := range t.Lines {

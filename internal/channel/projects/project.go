@@ -55,13 +55,13 @@ type ProjectEnvironments struct {
 
 // ProjectEnvironment is what an environment hands out.
 type ProjectEnvironment struct {
-	Selected string                  `json:"selected" enum:"build,draft,none" doc:"Of which context is handed out; none: nothing was published yet."`
-	Build    wire.Nullable[BuildRef] `json:"build" doc:"The newest; null before the first."`
-	Draft    wire.Nullable[BuildRef] `json:"draft" doc:"Of staging; null when there is none."`
+	Selected string                      `json:"selected" enum:"build,draft,none" doc:"Of which context is handed out; none: nothing was published yet."`
+	Build    wire.Nullable[ProjectBuild] `json:"build" doc:"The newest; null before the first."`
+	Draft    wire.Nullable[ProjectBuild] `json:"draft" doc:"Of staging; null when there is none."`
 }
 
-// BuildRef is a Build or a draft of an environment.
-type BuildRef struct {
+// ProjectBuild is a Build or a draft of an environment.
+type ProjectBuild struct {
 	Number      int64         `json:"number" doc:"From 1 within its environment; 0 of a draft."`
 	Digest      string        `json:"digest" doc:"SHA-256 of the manifest."`
 	Documents   int64         `json:"documents"`
@@ -83,11 +83,11 @@ func newEnvironment(e project.Environment) ProjectEnvironment {
 	return v
 }
 
-func newBuildRef(b *project.BuildRef) wire.Nullable[BuildRef] {
+func newBuildRef(b *project.BuildRef) wire.Nullable[ProjectBuild] {
 	if b == nil {
-		return wire.Null[BuildRef](nil)
+		return wire.Null[ProjectBuild](nil)
 	}
-	return wire.Null(&BuildRef{b.Number, b.Digest, b.Documents, b.Cases, b.Bytes, b.PublishedAt})
+	return wire.Null(&ProjectBuild{b.Number, b.Digest, b.Documents, b.Cases, b.Bytes, b.PublishedAt})
 }
 
 type projectOutput struct{ Body ProjectView }

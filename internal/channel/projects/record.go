@@ -214,6 +214,13 @@ func (s *service) interaction(ctx context.Context, in *ByInteraction) (*interact
 }
 
 func (s *service) interactionEvidence(ctx context.Context, in *ByInteraction) (*raw, error) {
+	i, err := s.Interaction(ctx, in.ID, in.Interaction)
+	if err != nil {
+		return nil, err
+	}
+	if i.Turn != nil {
+		return nil, edge.Refuse(authority.NotFound, "A call during a turn has no evidence of its own: it is in that of its turn.")
+	}
 	return s.export(ctx, in.ID, kindOf(in.Interaction), in.Interaction)
 }
 
