@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"countersign/evidence"
-	"countersign/internal/authority"
-	"countersign/internal/contextturn/project"
 	"countersign/internal/contextturn/turn"
 	"countersign/internal/ledger"
 	"countersign/internal/supervision/ask"
@@ -53,33 +51,4 @@ func (g *Gateway) inContext(ctx context.Context, a *attempt, id string, tries *i
 		g.Log.Warn("a context turn cannot be read", "run", a.State().ID, "turn", id, "error", err)
 	}
 	a.InContext(&t, until)
-}
-
-// namedClient denies a run the context turns of a client that is not there, not known by
-// its name or without the turn protocol (G-39). Each attempt asks again.
-func (g *Gateway) namedClient(ctx context.Context, id *string) error {
-	if id == nil {
-		return nil
-	}
-	missing := &authority.Denial{Reason: authority.NotFound, Detail: "There is no such context client."}
-	if !run.IsContextClient(*id) {
-		return missing
-	}
-	subject, _, err := g.Ledger.Load(ctx, ledger.Key{Workspace: g.Workspace, Kind: ledger.KindContextClient, ID: *id})
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return missing
-	case err != nil:
-		return errors.Join(ErrUnavailable, err)
-	}
-	client, err := project.DecodeClient(subject.State)
-	switch {
-	case err != nil:
-		return err
-	case client.Revoked():
-		return &authority.Denial{Reason: authority.InvalidRequest, Detail: "body.contextClient: the client is revoked"}
-	case !client.Required():
-		return &authority.Denial{Reason: authority.InvalidRequest, Detail: "body.contextClient: the client was not created with turnProtocol required"}
-	}
-	return nil
 }

@@ -45,7 +45,7 @@ func (g *Gateway) create(ctx context.Context, r admission.Admitted) (id string, 
 	if denial := g.built().Deny(r.Config); denial != nil {
 		return "", false, denial
 	}
-	if err := g.namedClient(ctx, r.Config.ContextClient); err != nil {
+	if err := admission.TakesTurns(ctx, g.Reader, r.Config.ContextClient); err != nil {
 		return "", false, err
 	}
 	svc := g.services[r.Config.Service]

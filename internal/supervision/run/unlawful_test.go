@@ -242,7 +242,9 @@ var runCases = []unlawfulCase{
 	{rule: "config", name: "an unknown execution mode", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.ExecutionMode = "" }) }},
 	{rule: "config", name: "an unknown executor", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Executor = "nobody" }) }},
 	{rule: "config", name: "an unknown guardian", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Interrogator = "nobody" }) }},
-	{rule: "config", name: "a context client that is none", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.ContextClient = pointer("shr" + contextClient[3:]) }) }},
+	{rule: "config", name: "a context client that is none", stage: bare(run.TargetLocal), with: func(w *world) {
+		alter(w, func(e *run.Created) { e.Config.ContextClient = pointer("shr" + contextClient[3:]) })
+	}},
 	{rule: "config", name: "an unknown target", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Created) { e.Config.Target = "elsewhere" }) }},
 	{rule: "currency", name: "a grant in another", stage: bare(run.TargetLocal), with: func(w *world) { alter(w, func(e *run.Granted) { e.Grant.Currency = "EUR" }) }},
 	{rule: "currency", name: "an entry in another", stage: ready(run.TargetLocal), with: func(w *world) {
