@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"countersign/internal/contextturn/content"
 	"countersign/internal/contextturn/tools"
 )
 
@@ -141,14 +140,7 @@ func (b *builds) close() error {
 
 // open opens the Build of a manifest from the ledger.
 func (p *Perimeter) open(ctx context.Context, digest string) (*tools.Build, error) {
-	blobs, err := p.Ledger.Blobs(ctx, p.Workspace, []string{digest})
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	if len(blobs) != 1 {
-		return nil, fmt.Errorf("perimeter: the manifest %s is not stored", digest)
-	}
-	m, err := content.DecodeManifest(blobs[0].Bytes)
+	m, err := p.manifest(ctx, digest)
 	if err != nil {
 		return nil, err
 	}

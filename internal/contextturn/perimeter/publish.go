@@ -98,7 +98,12 @@ func (p *Perimeter) Publish(ctx context.Context, projectID, environment string, 
 		}
 		if c := s.Current(environment); c != nil && c.Digest == digest && (c.Number == 0) == draft {
 			out = viewBuild(environment, *c, true, true)
+			out.Changes = &Changes{}
 			return nil, nil
+		}
+		changes, err := p.changes(ctx, s.Current(environment), m)
+		if err != nil {
+			return nil, err
 		}
 		d := project.Begin(s, now, seed())
 		made, denial := d.Publish(environment, b, draft, session)
@@ -110,6 +115,7 @@ func (p *Perimeter) Publish(ctx context.Context, projectID, environment string, 
 			return nil, err
 		}
 		out = viewBuild(environment, made, true, false)
+		out.Changes = changes
 		return &ledger.Change{Writes: []ledger.Write{w}}, nil
 	})
 	return out, err

@@ -43,6 +43,7 @@ type BuildView struct {
 	PublishedAt evidence.Time `json:"publishedAt"`
 	Selected    bool          `json:"selected" doc:"Context is handed out from it."`
 	Unchanged   bool          `json:"unchanged" doc:"It stood there already; nothing was published."`
+	Changes     *Changes      `json:"changes,omitempty" doc:"Of a publication: its documents against those that the environment handed out before."`
 }
 
 func viewProject(subject ledger.Subject, s *project.Project) ProjectView {
@@ -54,5 +55,5 @@ func viewClient(subject ledger.Subject, s *project.Client) ClientView {
 }
 
 func viewBuild(environment string, b project.BuildRef, selected, unchanged bool) BuildView {
-	return BuildView{environment, b.Number, b.Number == 0, b.Digest, b.Documents, b.Cases, b.Bytes, b.PublishedAt, selected, unchanged}
+	return BuildView{environment, b.Number, b.Number == 0, b.Digest, b.Documents, b.Cases, b.Bytes, b.PublishedAt, selected, unchanged, nil}
 }
