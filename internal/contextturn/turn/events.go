@@ -2,9 +2,9 @@ package turn
 
 import (
 	"slices"
-	"strings"
 
 	"countersign/evidence"
+	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/supervision/run"
 )
@@ -33,11 +33,11 @@ type Opened struct {
 func (Opened) EventType() string { return "contextturn.opened" }
 
 func (e Opened) apply(f *fold) {
-	f.subject(e.Subject, Kind, "trn_")
-	f.bound(e.Project, e.Client, e.Environment)
+	f.subject(e.Subject, "trn_")
+	f.bound(e.Project, e.Environment, IsID("cli_", e.Client))
 	f.must(e.Profile != "", "profile", "a client is bound to a profile")
 	f.must(e.ExpiresAt == f.now.Add(Life), "expiry", "a turn ends fifteen minutes after its start")
-	f.must(e.Via == ViaHTTP && e.Run == nil || e.Via == ViaSupervision && e.Run != nil, "via", "a client opened the turn over HTTP, or supervision did for a run")
+	f.must(e.Via == ViaHTTP && e.Run == nil || e.Via == ViaSupervision && e.Run != nil && authority.IsID(*e.Run), "via", "a client opened the turn over HTTP, or supervision did for a run")
 	f.brief(e.ClientRef, MaxClientRef)
 	*f.s = State{
 		Machine: Machine, ID: e.Subject.ID, Project: e.Project, Client: e.Client, Profile: e.Profile, Environment: e.Environment, Via: e.Via, Run: e.Run,
@@ -169,8 +169,8 @@ type Recorded struct {
 func (Recorded) EventType() string { return "interaction.recorded" }
 
 func (e Recorded) apply(f *fold) {
-	f.subject(e.Subject, KindInteraction, "int_")
-	f.bound(e.Project, e.Client, e.Environment)
+	f.subject(e.Subject, "int_")
+	f.bound(e.Project, e.Environment, IsID("cli_", e.Client) || IsID("shr_", e.Client))
 	f.must(e.Profile != "", "profile", "a client is bound to a profile")
 	f.must(e.Call.InteractionID == e.Subject.ID, "interaction", "the chain is of its one call")
 	f.form(&e.Call, e.Environment)
@@ -191,8 +191,8 @@ type Bridged struct {
 func (Bridged) EventType() string { return "bridge.recorded" }
 
 func (e Bridged) apply(f *fold) {
-	f.subject(e.Subject, KindBridge, "brg_")
-	f.bound(e.Project, e.Client, e.Environment)
+	f.subject(e.Subject, "brg_")
+	f.bound(e.Project, e.Environment, IsID("cli_", e.Client))
 	f.must(slices.Contains(BridgeKinds, e.Seen.Kind) && canon.IsHash(e.Seen.Digest), "seen", "a bridge reports a file, process or HTTP transition with its digest")
 	f.must(e.Class == ClassBridge, "class", "what a bridge reports is bridge-observed")
 	*f.receipt = Receipt{Machine: Machine, ID: e.Subject.ID, Project: e.Project, Client: e.Client, Environment: e.Environment, At: f.now, Seen: e.Seen}
@@ -249,14 +249,16 @@ func (f *fold) take(e Event) {
 	f.s.Events, f.s.UpdatedAt = f.sequence, f.now
 }
 
-// subject requires a chain of this machine.
-func (f *fold) subject(s evidence.Subject, kind, prefix string) {
-	f.must(s.Format == evidence.Format && s.Kind == kind && s.Machine == Machine && IsID(prefix, s.ID), "subject", "the subject is not a "+kind+" of this machine")
+// subject requires an id of the kind. Format, kind and machine are looked at before a chain
+// is replayed, because one of another machine is not unlawful but foreign.
+func (f *fold) subject(s evidence.Subject, prefix string) {
+	f.must(IsID(prefix, s.ID), "subject", "the id of the subject is not one of its kind")
 }
 
-// bound requires a client that is bound to an environment of a project.
-func (f *fold) bound(project, client, environment string) {
-	f.must(strings.HasPrefix(project, "prj_") && client != "" && (environment == "production" || environment == "staging"), "client", "a client is bound to an environment of a project")
+// bound requires a client that is bound to an environment of a project. named says
+// whether it is one that the chain may be about: a shared token names no single invoker.
+func (f *fold) bound(project, environment string, named bool) {
+	f.must(IsID("prj_", project) && named && (environment == "production" || environment == "staging"), "client", "a client is bound to an environment of a project")
 }
 
 // open requires a turn that takes something.
@@ -277,6 +279,7 @@ func (f *fold) call(c *Call) {
 func (f *fold) form(c *Call, environment string) {
 	f.must(slices.Contains(Tools, c.Tool), "tool", "there are seven tools")
 	f.must(c.Items != nil && len(c.Items) <= MaxItems, "items", "a call hands out at most 20 items")
+	f.must(len(c.Items) == 0 || c.Delivers(), "items-tool", "compass, resolve, find and why hand out items, and no other tool")
 	for _, i := range c.Items {
 		f.must(i.Ref != "" && canon.IsHash(i.SHA256), "item", "an item has a reference and a digest")
 	}

@@ -14,10 +14,11 @@ type Replay struct {
 	fold    fold
 	foreign bool
 	known   bool
+	calls   map[string]bool // interactions so far
 }
 
 // NewReplay replays a chain of [Kind], [KindInteraction] or [KindBridge].
-func NewReplay(kind string) *Replay { return &Replay{fold: newFold(kind)} }
+func NewReplay(kind string) *Replay { return &Replay{fold: newFold(kind), calls: map[string]bool{}} }
 
 // Apply folds the next event.
 func (r *Replay) Apply(e evidence.Event) {
@@ -40,9 +41,23 @@ func (r *Replay) Apply(e evidence.Event) {
 	if !f.must(i >= 0, "event-type", "this machine writes no such event") {
 		return
 	}
-	if f.must(canon.Exactly(e.Data, types[i]), "event-data", "the data is not exactly what this type of event holds") {
-		f.take(types[i])
+	if !f.must(canon.Exactly(e.Data, types[i]), "event-data", "the data is not exactly what this type of event holds") {
+		return
 	}
+	switch e := types[i].(type) {
+	case *Delivered:
+		r.once(e.InteractionID)
+	case *Answered:
+		r.once(e.InteractionID)
+	}
+	f.take(types[i])
+}
+
+// once requires an interaction that was not recorded before: told twice, one delivery
+// would count as two. A state does not keep the ids, a replay does.
+func (r *Replay) once(id string) {
+	r.fold.must(!r.calls[id], "twice", "the interaction is recorded already")
+	r.calls[id] = true
 }
 
 // Known reports whether the chain belongs to this machine. If it does not, lawfulness is
