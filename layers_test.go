@@ -46,8 +46,8 @@ var rings = [][]string{
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
 	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit", "internal/contextturn/traces", "internal/contextturn/perimeter"},
 	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent", "internal/channel/projects", "internal/channel/contexthttp"},
-	{"internal/console/frame"},               // what every page has in common
-	{"internal/channel", "internal/console"}, // every route together; the pages
+	{"internal/console/frame"}, // what every page has in common
+	{"internal/channel", "internal/console", "internal/console/projects"}, // every route together; the pages
 	{"internal/app"},
 	{"store"},
 	{"internal/command", "internal/command/asowner", "internal/command/attacks"},
@@ -86,6 +86,7 @@ var withinRing = map[string][]string{
 var support = []string{
 	"internal/pgtest",
 	"internal/invariant",
+	"internal/cutoff",
 	"internal/replica",
 	"internal/replicas",
 	"internal/ledger/ledgertest",
@@ -368,7 +369,7 @@ func ambientAuthority(p pkg) (found []string) {
 }
 
 func channel(p pkg) (found []string) {
-	if !isParent("internal/channel", p.path) && p.path != "internal/console" {
+	if !isParent("internal/channel", p.path) && !isParent("internal/console", p.path) {
 		return nil
 	}
 	for _, i := range p.ours() {

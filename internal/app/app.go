@@ -20,6 +20,7 @@ import (
 	"countersign/internal/channel/owner"
 	"countersign/internal/console"
 	"countersign/internal/console/frame"
+	contextpages "countersign/internal/console/projects"
 	"countersign/internal/contextturn/perimeter"
 	"countersign/internal/contextturn/turn"
 	"countersign/internal/identity"
@@ -197,6 +198,7 @@ func (a *App) newAPI() (*edge.API, error) {
 	}, a.contexts)
 	pages := frame.New(api, a.gateway.Reader, a.owners)
 	console.Register(pages, console.Config{Reader: a.gateway.Reader, Keys: keys})
+	contextpages.Register(pages, contextpages.Config{Perimeter: a.contexts, Keys: keys})
 	return api, nil
 }
 

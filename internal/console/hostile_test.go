@@ -242,7 +242,7 @@ func TestLimits(t *testing.T) {
 	}
 	h.get("/limits", &list)
 	b := h.signedIn("/limits")
-	if n := eval[int](b, "document.querySelectorAll('.limits li').length"); n != len(list.Limits) || n == 0 {
+	if n := eval[int](b, "document.querySelectorAll('.limits li[id]').length"); n != len(list.Limits) || n == 0 {
 		t.Errorf("%d lines on the page, %d of the route", n, len(list.Limits))
 	}
 	for _, l := range list.Limits {

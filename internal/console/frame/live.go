@@ -28,7 +28,7 @@ func (f *Frame) Live(id, path string, look Look) {
 	edge.RegisterStream(f.api, edge.Stream{Operation: edge.Operation{Operation: huma.Operation{
 		OperationID: id, Method: http.MethodGet, Path: path, Hidden: true,
 	}}}, func(ctx context.Context, in *struct {
-		Of string `query:"of" maxLength:"64"`
+		Of string `query:"of" maxLength:"512"`
 	}) (stream.Source, error) {
 		session, _ := edge.SessionFrom(ctx)
 		source := f.rings.Share(path+" "+in.Of, func() stream.Source { return watch(look, in.Of) })
