@@ -36,6 +36,8 @@ type order struct {
 	Commits  bool          // single commits of one event instead of cycles
 	Log      bool          // a transparency log instead of the product
 	Post     string        // one POST instead of a cycle: through the product's API "layer", or "plain"
+	Contexts bool          // context turns instead of cycles
+	Floor    bool          // of Contexts: the least that they can cost
 	Events   int           // of one commit, or one call of a log; 0: one
 	Existing string        // folder of an installation that [bench.fill] made: each cycle in a run drawn from all of it
 	Runs     int           // the same with so many runs in a new ledger
@@ -110,6 +112,12 @@ func prepareCallers(ctx context.Context, o order) (callers []cycler, err error) 
 	l, err := openLedger(ctx, o.Dir, o.Database, options)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case o.Contexts && o.Floor:
+		return newContextFloors(ctx, o, l)
+	case o.Contexts:
+		return newContexts(ctx, o, l)
 	}
 	p, err := openPlane(o.Dir, l)
 	if err != nil {

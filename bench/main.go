@@ -62,7 +62,7 @@ func main() {
 func execute(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "tiny windows and one pair, to see that everything runs; no number counts")
-	only := flags.String("rows", "1,2,3,4,5,6,7,8,9", "the rows to measure")
+	only := flags.String("rows", "1,2,3,4,5,6,7,8,9,10", "the rows to measure")
 	parent := flags.String("dir", "", "folder on the disk to measure (default: the system's for temporary files)")
 	if err := flags.Parse(args); err != nil {
 		return err

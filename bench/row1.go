@@ -88,6 +88,8 @@ func (b *bench) turn(ctx context.Context, eventsOfCycle int, c *contestant) (pro
 	switch {
 	case o.Bare:
 		found, err = auditBare(ctx, o.Dir, eventsOfCycle, l.acks)
+	case o.Contexts:
+		found, err = auditTurns(ctx, o, l.acks)
 	case o.Commits:
 		found, err = auditCommits(ctx, o.Dir, o.Database, l.acks)
 	case o.Log, o.Post != "": // another program's promises; nothing that is kept

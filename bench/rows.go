@@ -10,4 +10,5 @@ var rows = []row{
 	{7, againstLog},
 	{8, layers},
 	{9, flatness},
+	{10, contextTurns},
 }
