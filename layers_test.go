@@ -49,7 +49,7 @@ var rings = [][]string{
 	{"internal/console/frame"}, // what every page has in common
 	{"internal/channel", "internal/console", "internal/console/projects"}, // every route together; the pages
 	{"internal/app"},
-	{"store"},
+	{"store", "internal/command/seif/reporter"}, // another program; what reports from beside an application
 	{"internal/command", "internal/command/asowner", "internal/command/attacks"},
 	{"cmd/countersign"},
 }

@@ -129,7 +129,7 @@ func open(path string, flag int) (*os.File, error) {
 
 // lock waits for the lock until ctx ends. Whoever waits in the kernel is served in turn, which
 // polling would not do; that wait cannot be ended, so that one goroutine at most of this store is in it.
-func (f *file) lock(ctx context.Context) (unlock func() error, err error) {
+func (f *file) lock(ctx context.Context) (func() error, error) {
 	held := func(err error) error { return fmt.Errorf("outbox: its lock is held by others: %w", err) }
 	if err := ctx.Err(); err != nil {
 		return nil, held(err)
@@ -144,7 +144,7 @@ func (f *file) lock(ctx context.Context) (unlock func() error, err error) {
 		<-f.turn
 		return nil, fmt.Errorf("outbox: %w", err)
 	}
-	unlock = func() error {
+	unlock := func() error {
 		defer func() { <-f.turn }()
 		return release(l)
 	}
