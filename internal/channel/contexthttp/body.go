@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -72,7 +71,7 @@ func (f *form) read(raw []byte, query string) (*said, error) {
 	}
 	parameters, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, edge.Refuse(turn.BodyInvalid, "The query is not a query string.")
+		return nil, edge.Refuse(turn.BodyInvalid, "").AtPlace("query", "not a query string")
 	}
 	names := slices.Sorted(maps.Keys(members))
 	for _, step := range []func([]string, map[string]any) *findings{f.malformed, f.unknown(parameters), f.disallowed, f.long} {
@@ -96,7 +95,7 @@ type findings struct {
 func (f *findings) refusal() error {
 	p := edge.Refuse(f.reason, "")
 	for _, place := range f.list {
-		p.At("/"+place[0], place[1])
+		p.AtPlace(place[0], place[1])
 	}
 	return p
 }
@@ -124,18 +123,18 @@ func (f *form) malformed(names []string, members map[string]any) *findings {
 	return collect(turn.BodyInvalid, func(add func(string, string)) {
 		for _, name := range f.schema.Required {
 			if _, given := members[name]; !given {
-				add(name, "missing")
+				add(inBody+name, "missing")
 			}
 		}
 		for _, name := range names {
 			if m := f.schema.Properties[name]; m != nil {
 				if wrong := f.wrong(name, m, members[name]); wrong != "" {
-					add(name, wrong)
+					add(inBody+name, wrong)
 				}
 			}
 		}
 		if len(f.schema.OneOf) > 0 && !f.chosen(members) {
-			add("", "want "+f.schema.Description)
+			add("body", "want "+f.schema.Description)
 		}
 	})
 }
@@ -209,18 +208,18 @@ func (f *form) unknown(parameters url.Values) func([]string, map[string]any) *fi
 		return collect(turn.UnknownField, func(add func(string, string)) {
 			for _, name := range names {
 				if f.schema.Properties[name] == nil {
-					add(escape.Replace(name), "unknown")
+					add(inBody+name, "unknown")
 				}
 			}
-			for range parameters {
-				add("", "there are no query parameters")
+			for _, name := range slices.Sorted(maps.Keys(parameters)) {
+				add("query."+name, "unknown query parameter")
 			}
 		})
 	}
 }
 
-// escape makes a member's name a token of a pointer.
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
+// inBody is how the place of a member begins.
+const inBody = "body."
 
 // disallowed finds the first member with a value that is not one of the fixed ones.
 func (f *form) disallowed(_ []string, members map[string]any) *findings {
@@ -231,7 +230,7 @@ func (f *form) disallowed(_ []string, members map[string]any) *findings {
 		}
 		v := members[x.member].(string)
 		if f.patterns[x.member] != nil && !f.patterns[x.member].MatchString(v) || len(m.Enum) > 0 && !slices.Contains(m.Enum, any(v)) {
-			return &findings{x.reason, [][2]string{{x.member, "want " + m.Description}}}
+			return &findings{x.reason, [][2]string{{inBody + x.member, "want " + m.Description}}}
 		}
 	}
 	return nil
@@ -244,19 +243,19 @@ func (f *form) long(names []string, members map[string]any) *findings {
 			switch m := f.schema.Properties[name]; v := members[name].(type) {
 			case string:
 				if m.MaxLength != nil && utf8.RuneCountInString(v) > *m.MaxLength {
-					add(name, "at most "+strconv.Itoa(*m.MaxLength)+" characters")
+					add(inBody+name, "at most "+strconv.Itoa(*m.MaxLength)+" characters")
 				}
 			case float64:
 				if m.Maximum != nil && v > *m.Maximum {
-					add(name, "at most "+strconv.Itoa(int(*m.Maximum)))
+					add(inBody+name, "at most "+strconv.Itoa(int(*m.Maximum)))
 				}
 			case []any:
 				if m.MaxItems != nil && len(v) > *m.MaxItems {
-					add(name, "at most "+strconv.Itoa(*m.MaxItems))
+					add(inBody+name, "at most "+strconv.Itoa(*m.MaxItems))
 				}
 				for i, item := range v {
 					if most := m.Items.MaxLength; most != nil && utf8.RuneCountInString(item.(string)) > *most {
-						add(name+"/"+strconv.Itoa(i), "at most "+strconv.Itoa(*most)+" characters")
+						add(inBody+name+"["+strconv.Itoa(i)+"]", "at most "+strconv.Itoa(*most)+" characters")
 					}
 				}
 			}

@@ -278,10 +278,10 @@ func TestParametersAndProfile(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	for _, r := range routes() {
-		for query, want := range map[string]string{"limit=5": "400 unknown_field", "a=%zz": "400 body_invalid", planted + "=" + planted: "400 unknown_field"} {
+		for query, want := range map[string]string{"limit=5": "400 unknown_field", "a=%zz": "400 body_invalid", "a=" + planted: "400 unknown_field"} {
 			request := good(r)
 			request.query = query
-			if got, answer := request.send(t, s, r); got != want || strings.Contains(answer, planted) {
+			if got, answer := request.send(t, s, r); got != want || strings.Contains(answer, planted) || !strings.Contains(answer, `"location":"query`) {
 				t.Errorf("%s?%s: %s\n%s", r.id, query, got, answer)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
 	"countersign/internal/contextturn/perimeter"
 	"countersign/internal/contextturn/project"
@@ -116,7 +117,11 @@ func (g *gate) operation(api *edge.API, base, suffix, of string) edge.Operation 
 		}
 		o.Responses[strconv.Itoa(status)] = r
 	}
-	return edge.Operation{Operation: o, Reasons: g.reasons()}
+	reasons := g.reasons()
+	if suffix != "" {
+		reasons = append(reasons, authority.NotFound) // of another environment
+	}
+	return edge.Operation{Operation: o, Reasons: reasons}
 }
 
 func (g *gate) parameters(environment bool) []*huma.Param {

@@ -206,6 +206,9 @@ func (p *Problem) at(location, message string) *Problem {
 // p. For handlers that read their body themselves; the bounds of a refusal hold.
 func (p *Problem) At(pointer, message string) *Problem { return p.at(location(pointer), message) }
 
+// AtPlace is At for what is no place of the body, such as query.limit.
+func (p *Problem) AtPlace(place, message string) *Problem { return p.at(place, message) }
+
 // malformed is the refusal of a body outside the grammar.
 func malformed(reason string, err error) *Problem {
 	var s *canon.SyntaxError
