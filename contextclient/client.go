@@ -54,8 +54,9 @@ type Config struct {
 	// Told hears of what could not be reported, in Run and in the background; nil means a warning
 	// of slog's default logger. It may be called by several goroutines at once.
 	Told func(error)
-
-	wait func(context.Context, time.Duration) error
+	// Wait passes the time between two attempts to start, or returns an error when ctx ends first;
+	// nil means a timer. Tests replace it.
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // Client speaks for one named client of one project. It is safe for concurrent use.
@@ -84,7 +85,7 @@ func New(c Config) (*Client, error) {
 	if !tokenForm.MatchString(string(c.Token)) {
 		return nil, errors.New("contextclient: the token is missing or is not one")
 	}
-	client := &Client{base: base, outbox: c.Outbox, told: c.Told, wait: c.wait}
+	client := &Client{base: base, outbox: c.Outbox, told: c.Told, wait: c.Wait}
 	client.Tools = Tools{client: client}
 	client.authorize = func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+string(c.Token))

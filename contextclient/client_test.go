@@ -70,11 +70,10 @@ func (p *peer) client(edits ...func(*contextclient.Config)) *contextclient.Clien
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.troubles = append(p.troubles, err)
-	}}
-	c = contextclient.WithWait(c, func(ctx context.Context, d time.Duration) error {
+	}, Wait: func(ctx context.Context, d time.Duration) error {
 		p.waits = append(p.waits, d)
 		return ctx.Err()
-	})
+	}}
 	for _, edit := range edits {
 		edit(&c)
 	}
@@ -475,7 +474,7 @@ func TestLeftReport(t *testing.T) {
 	must(t, err)
 	ctx, leave := context.WithCancel(t.Context())
 	p.answers("complete", func(_ http.ResponseWriter, r *http.Request) { leave(); <-r.Context().Done() })
-	if _, err := turn.Complete(ctx, contextclient.Cancelled, ""); !errors.Is(err, contextclient.ErrQueued) {
+	if _, err := turn.Complete(ctx, contextclient.Cancelled, ""); !errors.Is(err, contextclient.ErrQueued) || !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	p.answers("complete", nil)
