@@ -32,6 +32,7 @@ var covered = []string{
 	"countersign/internal/supervision/guardian",
 	"countersign/internal/supervision/freeze",
 	"countersign/internal/contextturn/redact",
+	"countersign/internal/contextturn/turn",
 	"countersign/internal/contextturn/project",
 }
 

@@ -28,6 +28,7 @@ var mutated = []struct {
 	{"internal/supervision/guardian", []string{"internal/supervision/guardian"}},
 	{"internal/supervision/freeze", []string{"internal/supervision/freeze"}},
 	{"internal/contextturn/redact", []string{"internal/contextturn/redact"}},
+	{"internal/contextturn/turn", []string{"internal/contextturn/turn"}},
 	{"internal/contextturn/project", []string{"internal/contextturn/project"}},
 }
 

@@ -278,7 +278,7 @@ func (f *fold) call(c *Call) {
 // form requires a call that a tool can come to.
 func (f *fold) form(c *Call, environment string) {
 	f.must(slices.Contains(Tools, c.Tool), "tool", "there are seven tools")
-	f.must(c.Items != nil && len(c.Items) <= MaxItems, "items", "a call hands out at most 20 items")
+	f.must(len(c.Items) <= MaxItems, "items", "a call hands out at most 20 items")
 	f.must(len(c.Items) == 0 || c.Delivers(), "items-tool", "compass, resolve, find and why hand out items, and no other tool")
 	for _, i := range c.Items {
 		f.must(i.Ref != "" && canon.IsHash(i.SHA256), "item", "an item has a reference and a digest")
