@@ -117,7 +117,7 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 	if a.metrics != nil {
 		a.metrics.showFrozen(a.gateway.Reader)
 	}
-	if a.steps, err = newSteps(c, a.gateway); err != nil {
+	if a.steps, err = newSteps(c, a.gateway, attemptContexts{a.contexts}); err != nil {
 		return nil, err
 	}
 	if a.api, err = a.newAPI(); err != nil {
@@ -165,12 +165,12 @@ func newGateway(c Config, k *keys.Keys, l gateway.Ledger, origin string) (*gatew
 }
 
 // newSteps lets runs go on with the executors that this installation has.
-func newSteps(c Config, g *gateway.Gateway) (*managed.Steps, error) {
+func newSteps(c Config, g *gateway.Gateway, contexts managed.Contexts) (*managed.Steps, error) {
 	executor, err := replay.NewExecutor()
 	if err != nil {
 		return nil, fmt.Errorf("app: %w", err)
 	}
-	steps := managed.New(g, map[string]managed.Executor{replay.Provider: swapped[managed.Executor](c, executor)})
+	steps := managed.New(g, map[string]managed.Executor{replay.Provider: swapped[managed.Executor](c, executor)}).InContext(swapped(c, contexts))
 	if c.patience > 0 {
 		steps = steps.Impatient(c.patience)
 	}
