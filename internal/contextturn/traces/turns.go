@@ -126,7 +126,7 @@ type Line struct {
 func (r *Reader) Turn(ctx context.Context, projectID, turnID string) (*TurnDetail, error) {
 	subject, s, now, err := r.TurnState(ctx, turnID)
 	if err == nil {
-		err = In(projectID, s.Project, "context turn")
+		err = In(projectID, s.Project, "turn")
 	}
 	if err != nil {
 		return nil, asNotFound(err)
