@@ -10,19 +10,28 @@ import (
 	"countersign/internal/channel/edge"
 )
 
-// route is a documented operation with the path of one run.
+// route is a documented operation with the path of one run, or of one project.
 type route struct {
 	*operation
 	path string
 }
 
-// routes are the operations under the owner's prefix, or the others.
-func routes(run string, owners bool) []route {
+// routes are the operations of a family, about one run.
+func routes(run, of string) []route {
 	var list []route
 	for _, o := range document().operations {
-		if strings.HasPrefix(o.Path, ownerPrefix) == owners {
+		if family(o.Path) == of {
 			list = append(list, route{o, strings.ReplaceAll(o.Path, "{id}", run)})
 		}
+	}
+	return list
+}
+
+// routes are the owner's operations about one project.
+func (p *project) routes() []route {
+	list := routes("{id}", "project")
+	for i := range list {
+		list[i].path = p.in(list[i].path)
 	}
 	return list
 }
@@ -39,16 +48,18 @@ func cookie(value string) edit {
 	return func(r *http.Request) { r.AddCookie(&http.Cookie{Name: edge.OwnerCookie, Value: value}) }
 }
 
-// G-20 H-083 to H-087 L-6, on every owner route: Authorization before the cookie,
-// the session before the origin, the origin before everything in the body. Each
-// step's request is wrong in all later steps too.
+// G-20 H-083 to H-087 L-6 S-016 G-35, on every owner route: Authorization before the
+// cookie, the session before the origin, the origin before everything in the body. Each
+// step's request is wrong in all later steps too. The routes of projects, which have no
+// owner header, let in neither a run's token nor a client's, of whatever kind.
 func TestOwnerOrder(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	c := h.agent("local")
-	before := h.total(c.run)
+	p := h.project("support")
+	before, projects := h.total(c.run), p.recorded()
 	bad := both(set("Origin", "http://evil.example"), set("Sec-Fetch-Site", "cross-site"), set("Content-Type", "text/plain"))
-	for _, o := range routes(c.run, true) {
+	for _, o := range append(routes(c.run, "owner"), p.routes()...) {
 		ask := func(what string, status int, reason string, edits ...edit) {
 			t.Helper()
 			var body any
@@ -59,13 +70,14 @@ func TestOwnerOrder(t *testing.T) {
 		}
 		for what, authorization := range map[string]string{
 			"the run's token": "Bearer " + c.token, "an unknown token": "Bearer x", "another scheme": "Basic eDp4", "an empty header": "",
+			"a client's token": "Bearer " + p.token, "the token of a client without turns": "Bearer " + p.plainToken,
 		} {
 			ask(what, 403, edge.BearerOnOwnerRoute, bad, set("Authorization", authorization))
 			ask(what+" beside a session", 403, edge.BearerOnOwnerRoute, h.asOwner(h.cookie), set("Authorization", authorization))
 		}
 		if o.ID != "sign-in" {
 			for what, e := range map[string]edit{
-				"no cookie": func(*http.Request) {}, "unknown cookie": cookie(strings.Repeat("A", 43)), "the run's token as cookie": cookie(c.token),
+				"no cookie": func(*http.Request) {}, "unknown cookie": cookie(strings.Repeat("A", 43)), "the run's token as cookie": cookie(c.token), "a client's token as cookie": cookie(p.token),
 				"the secret as cookie": cookie(h.secret), "two cookies": both(cookie(h.cookie), cookie(h.cookie)),
 			} {
 				ask(what, 401, edge.AuthenticationRequired, bad, e)
@@ -83,11 +95,17 @@ func TestOwnerOrder(t *testing.T) {
 			continue
 		}
 		ask("no origin", 403, edge.OriginRejected, h.asOwner(h.cookie), drop("Origin"), drop("X-Halfspan-Owner"))
+		if family(o.Path) == "project" {
+			continue
+		}
 		ask("no owner header", 403, edge.OwnerHeaderRequired, h.asOwner(h.cookie), drop("X-Halfspan-Owner"), set("Content-Type", "text/plain"))
 		ask("owner header 0", 403, edge.OwnerHeaderRequired, h.asOwner(h.cookie), set("X-Halfspan-Owner", "0"))
 	}
 	if n := h.total(c.run); n != before {
 		t.Errorf("%d events, before %d", n, before)
+	}
+	if n := p.recorded(); n != projects {
+		t.Errorf("of the project:\n%s\nbefore:\n%s", n, projects)
 	}
 	if a := c.ask("GET", "/capabilities", nil); a.text("status") != "ready" {
 		t.Errorf("a token on owner routes is no misuse (L-6), yet the run is %s", a.text("status"))
@@ -140,7 +158,7 @@ func TestAgentAuthentication(t *testing.T) {
 	former := c.token
 	c.token = h.issue(c.run)
 	before := h.total(c.run)
-	for _, o := range routes(c.run, false) {
+	for _, o := range routes(c.run, "agent") {
 		for what, e := range map[string]edit{
 			"nothing":                func(*http.Request) {},
 			"the owner's cookie":     h.asOwner(h.cookie),

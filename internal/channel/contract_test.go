@@ -62,6 +62,7 @@ type operation struct {
 	ID          string `json:"operationId"`
 	Method      string
 	Path        string
+	Parameters  []struct{ Name, In string } `json:"parameters"`
 	RequestBody *struct {
 		Content map[string]content `json:"content"`
 	} `json:"requestBody"`

@@ -86,6 +86,7 @@ var (
 	takesNothing = nothing("no parameter and no member names anything")
 	byName       = nothing("what it names is published, not made by a run")
 	inPath       = nothing("its path alone names something, see pathProbes")
+	ofProject    = nothing("it is about a project, see TestForeignProjects")
 )
 
 // probes are by operation of the document.
@@ -184,6 +185,11 @@ var probes = map[string]probe{
 		b := h.lost()
 		return []foreign{{"an execution", func(id string) answer { return b.act("reconcile", stating(id)) }, a.named["execution"], newID()}}
 	},
+	"list-projects": takesNothing, "create-project": byName, "get-project": ofProject, "list-builds": ofProject, "get-project-evidence": ofProject, "list-gaps": ofProject, "list-clients": ofProject,
+	"store-documents": ofProject, "missing-documents": ofProject, "publish-build": ofProject, "issue-shared-token": ofProject, "create-client": ofProject,
+	"get-turn": ofProject, "get-turn-evidence": ofProject, "get-interaction": ofProject, "get-interaction-evidence": ofProject,
+	"get-client-evidence": ofProject, "rotate-client": ofProject, "revoke-client": ofProject,
+	"list-turns": ofProject, "list-interactions": ofProject,
 	"stream-events": func(h *house, a *belongings) []foreign {
 		b := h.in(nil)
 		return []foreign{{"the Last-Event-ID of an event", func(id string) answer {
@@ -206,7 +212,7 @@ func likened(a answer, id string) string {
 	text := strings.ReplaceAll(string(a.body), id, "ID")
 	for pattern, name := range map[string]string{
 		`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`: "UUID", `[0-9a-f]{64}`: "HASH", `tgt_[A-Za-z0-9_-]+`: "TARGET",
-		`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`: "TIME", `"[A-Za-z0-9_.-]{80,}"`: `"TOKEN"`, `Micros":[0-9]+`: "Micros",
+		`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`: "TIME", `(prj|cli|shr|trn|int|brg|gap)_[0-9a-f]{32}`: "$1_ID", `"[A-Za-z0-9_.-]{80,}"`: `"TOKEN"`, `Micros":[0-9]+`: "Micros",
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, name)
 	}
@@ -215,9 +221,11 @@ func likened(a answer, id string) string {
 
 // oracle says how the answers to another's id and to nobody's differ, or what the first
 // tells of the other's things, "" when there is neither.
-func (a *belongings) oracle(f foreign) string {
+func (a *belongings) oracle(f foreign) string { return oracle(a.named, f) }
+
+func oracle(named map[string]string, f foreign) string {
 	theirs, nobodys := f.send(f.id), f.send(f.none)
-	for kind, id := range a.named {
+	for kind, id := range named {
 		if id != f.id && strings.Contains(string(theirs.body), id) {
 			return fmt.Sprintf("%s is answered with the other's %s:\n%.700s", f.what, kind, theirs.body)
 		}
@@ -240,13 +248,16 @@ func TestForeignIDs(t *testing.T) {
 	b := h.in(nil)
 	tried := 0
 	for _, o := range document().operations {
+		if family(o.Path) == "context" {
+			continue // see package contexthttp
+		}
 		list := probes[o.ID]
 		if list == nil {
 			t.Errorf("%s has no row of what could be another's", o.ID)
 			continue
 		}
 		var sent []foreign
-		if strings.Contains(o.Path, "{id}") {
+		if strings.Contains(o.Path, "{id}") && family(o.Path) != "project" {
 			sent = pathProbes(h, a, b, o)
 		}
 		sent = append(sent, list(h, a)...)

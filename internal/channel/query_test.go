@@ -26,11 +26,12 @@ func TestQueryOfEveryRoute(t *testing.T) {
 	c := h.agent("local")
 	before := h.total(c.run)
 	tried := 0
-	for _, owners := range []bool{true, false} {
-		for _, o := range routes(c.run, owners) {
-			who := set("Authorization", "Bearer "+c.token)
-			if owners {
-				who = h.asOwner(h.cookie)
+	p := h.project("support")
+	for _, list := range [][]route{routes(c.run, "owner"), routes(c.run, "agent"), p.routes()} {
+		for _, o := range list {
+			who := h.asOwner(h.cookie)
+			if family(o.Path) == "agent" {
+				who = set("Authorization", "Bearer "+c.token)
 			}
 			var body any
 			if o.RequestBody != nil {
@@ -49,7 +50,7 @@ func TestQueryOfEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	if want := 7 * len(document().operations); tried != want || tried == 0 {
+	if want := 7 * (len(document().operations) - len(routes("", "context"))); tried != want || tried == 0 {
 		t.Errorf("%d queries were tried, want %d", tried, want)
 	}
 	if n := h.total(c.run); n != before {

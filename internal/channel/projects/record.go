@@ -122,7 +122,7 @@ type InteractionView struct {
 	EvidenceClass string                          `json:"evidenceClass" enum:"observed,bridge-observed"`
 	Delivered     bool                            `json:"delivered" doc:"At least one item was handed to the HTTP response."`
 	Build         wire.Nullable[InteractionBuild] `json:"build" doc:"What it was answered from; null when that was nothing."`
-	Verdict       *string                         `json:"verdict" nullable:"true" enum:"covered,partial,gap,conflict" doc:"Of compass: how well the items cover the task."`
+	Verdict       *string                         `json:"verdict" nullable:"true" doc:"Of compass, how well the items cover the task: covered, partial, gap or conflict."`
 	Items         []InteractionItem               `json:"items"`
 	GapID         *string                         `json:"gapId" nullable:"true" doc:"Of report-gap."`
 	Seen          wire.Nullable[SeenByBridge]     `json:"seen" doc:"Of what a bridge saw, else null."`
