@@ -50,7 +50,7 @@ var rings = [][]string{
 	{"internal/channel", "internal/console", "internal/console/projects"}, // every route together; the pages
 	{"internal/app"},
 	{"store", "internal/command/seif/reporter"}, // another program; what reports from beside an application
-	{"internal/command", "internal/command/asowner", "internal/command/attacks"},
+	{"internal/command", "internal/command/asowner", "internal/command/attacks", "internal/command/seif"},
 	{"cmd/countersign"},
 }
 

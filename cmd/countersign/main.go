@@ -10,12 +10,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"countersign/internal/command"
 	"countersign/internal/command/asowner"
 	"countersign/internal/command/attacks"
+	"countersign/internal/command/seif"
 )
 
 type commands struct {
@@ -29,6 +31,8 @@ type commands struct {
 	Project  asowner.Project  `cmd:"" help:"Create, list and show projects that hand out context; issue their shared tokens."`
 	Client   asowner.Client   `cmd:"" help:"Create, list, rotate and revoke the clients of a project."`
 	Context  asowner.Context  `cmd:"" help:"Publish a project's context; list, show and export what was recorded of it."`
+	Hook     seif.Hook        `cmd:"" help:"Report from the hook of a runtime; deliver what waits in the outbox."`
+	Bridge   seif.Bridge      `cmd:"" help:"Record what a local bridge has seen."`
 	Agent    agentCommand     `cmd:"" help:"Run the scripted example agent."`
 	Attack   attacks.Command  `cmd:"" help:"Attack a control plane of its own, and show what was blocked."`
 	Verify   verifyCommand    `cmd:"" help:"Verify exported evidence."`
@@ -61,7 +65,16 @@ var (
 	quoted     = command.Quoted
 )
 
-func main() { os.Exit(execute(os.Args[1:], streams{Out: os.Stdout, Err: os.Stderr})) }
+// began is when the process began, nearly: a hook has little time.
+var began = time.Now()
+
+func main() {
+	if seif.IsHook(os.Args[1:]) { // before anything that could end with another status
+		seif.RunHook(os.Args[1:], os.Stdin, os.Stderr, began)
+		return
+	}
+	os.Exit(execute(os.Args[1:], streams{Out: os.Stdout, Err: os.Stderr}))
+}
 
 // execute runs one command line and returns the exit status.
 func execute(args []string, s streams) int {

@@ -117,7 +117,7 @@ func observe(i intention, began time.Time) string {
 	}
 	// It could not be put into the file. It is sent all the same, with nothing to fall back on.
 	bare := outbox.New(outbox.Options{SendBound: sendWithin})
-	client, lost := clientWith(bare, sendWithin)
+	client, lost := clientWith(bare, sendWithin, nil)
 	if lost == nil {
 		lost = (&Place{Client: client, Box: bare}).report(i)
 	}

@@ -23,6 +23,8 @@ type Place struct {
 	Client *contextclient.Client
 	Box    *outbox.Outbox
 	Path   string // of the outbox
+
+	answers *answers
 }
 
 // FromEnvironment is the place that the environment names, with an outbox in a file. One request
@@ -36,11 +38,11 @@ func FromEnvironment(o outbox.Options) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := clientWith(box, o.SendBound)
-	if err != nil {
+	p := &Place{Box: box, Path: path, answers: &answers{}}
+	if p.Client, err = clientWith(box, o.SendBound, p.answers); err != nil {
 		return nil, err
 	}
-	return &Place{client, box, path}, nil
+	return p, nil
 }
 
 // errEnvironment is wrapped by errors about variables that are missing or make no sense.
@@ -49,9 +51,9 @@ var errEnvironment = errors.New("the environment names no client")
 // IsEnvironment reports whether an error is about the environment.
 func IsEnvironment(err error) bool { return errors.Is(err, errEnvironment) }
 
-func clientWith(box *outbox.Outbox, within time.Duration) (*contextclient.Client, error) {
+func clientWith(box *outbox.Outbox, within time.Duration, by http.RoundTripper) (*contextclient.Client, error) {
 	client, err := contextclient.FromEnvironment(contextclient.Config{
-		HTTP:   &http.Client{Timeout: within},
+		HTTP:   &http.Client{Timeout: within, Transport: by},
 		Outbox: box,
 		Told:   func(error) {}, // only of runs and of delivery in the background, which are not used
 	})
