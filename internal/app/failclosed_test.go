@@ -36,7 +36,9 @@ var dependencies = map[string]struct{ play, none string }{
 	"gateway.Service":  {play: "service"},
 	"gateway.Guardian": {play: "guardian"},
 	"hosted.Sender":    {play: "store"},
+	"settle.Ledger":    {play: "ledger"},
 	"managed.Executor": {play: "executor"},
+	"managed.Contexts": {play: "contexts"},
 	"workspace.Runs":   {play: "verification"},
 	"attack.Runs":      {play: "attacks"},
 
@@ -157,6 +159,7 @@ var plays = map[string]func(*testing.T){
 			errs: "PROVIDER_ERROR", hangs: "PROVIDER_TIMEOUT", panics: "PROVIDER_ERROR", late: "PROVIDER_TIMEOUT", garbles: "PROVIDER_ERROR", // the authored one has no repair
 		}})
 	},
+	"contexts": attemptContexts,
 	"policies": func(t *testing.T) {
 		b := openBooth(t, []string{"app.engine"})
 		for _, where := range []string{"read", "commit"} {

@@ -465,6 +465,8 @@ func (f *fault) before(d any) any {
 		return &failingSender{d, f}
 	case managed.Executor:
 		return &failingExecutor{d, f}
+	case managed.Contexts:
+		return &failingContexts{d, f}
 	}
 	return d
 }
