@@ -249,7 +249,7 @@ func TestForeignIDs(t *testing.T) {
 	tried := 0
 	for _, o := range document().operations {
 		if family(o.Path) == "context" {
-			continue // see package contexthttp
+			continue // see TestForeignClients
 		}
 		list := probes[o.ID]
 		if list == nil {
