@@ -178,8 +178,8 @@ func flushed(t *testing.T, c *contextclient.Client, waiting int) {
 
 var errModel = errors.New("the model is away")
 
-// S-080, S-082, S-083: start and context come before the call, which is told what they brought; the report
-// comes after it and says how it ended. What the call returns is what its caller gets.
+// S-080, S-081, S-082, S-083: start and context come before the call, which is told what they brought and does nothing for the
+// protocol; the report comes after it and says how it ended. What the call returns is what its caller gets.
 func TestRun(t *testing.T) {
 	for _, end := range []struct {
 		status string
@@ -370,7 +370,7 @@ func TestRunWithoutOptIn(t *testing.T) {
 	}
 }
 
-// S-081, S-080: without context the call goes on, in its turn; a delivery is not asked for twice. Somebody who leaves before
+// S-080: without context the call goes on, in its turn; a delivery is not asked for twice. Somebody who leaves before
 // the model is asked has a cancelled turn and no call.
 func TestRunWithoutContext(t *testing.T) {
 	p := newPeer(t)
@@ -507,7 +507,7 @@ func TestDeliver(t *testing.T) {
 	p.want("complete")
 }
 
-// S-081: what is not the protocol's is not sent: tool input, other tools, other statuses.
+// What is not the protocol's is not sent: other tools, other statuses.
 func TestNotSent(t *testing.T) {
 	p := newPeer(t)
 	c := p.client()

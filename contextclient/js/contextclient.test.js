@@ -268,6 +268,7 @@ test("the outbox is bounded in number and time, and drops nothing silently", asy
   for (let i = 0; i < OUTBOX_ENTRIES; i++) assert.equal((await turn.observe("mcp__seif__find", `use-${i}`)).queued, true);
   await assert.rejects(turn.observe("mcp__seif__find", "one-more"), /full/);
   assert.equal(await client.pending(), 100);
+  assert.equal(w.of("observations").length, 1); // what waits is not tried before its time, whatever comes after it
   assert.equal(await client.run("task", () => "the answer"), "the answer");
   assert.match(w.troubles[0].message, /full/);
   client.close();
