@@ -22,6 +22,8 @@ type machine struct {
 	replay replay
 	says   func() string // what a lawful chain comes to
 	status func() string
+	// cannotShow is what a chain of the kind cannot show, beside what no chain can.
+	cannotShow []string
 }
 
 func (m *machine) apply(e evidence.Event) {
@@ -33,6 +35,10 @@ func (m *machine) apply(e evidence.Event) {
 
 func (m *machine) choose(e evidence.Event) {
 	subject, _ := e.Subject() // an unreadable one is of no known kind
+	m.status = func() string { return "" }
+	if m.chooseContext(subject.Kind) {
+		return
+	}
 	switch subject.Kind {
 	case guardian.Kind:
 		r := guardian.NewReplay()
@@ -40,7 +46,7 @@ func (m *machine) choose(e evidence.Event) {
 		m.says = func() string { return "the policy is at " + policySays(r.State()) }
 	case guardian.KindInventory:
 		r := guardian.NewInventoryReplay()
-		m.replay, m.status = r, func() string { return "" }
+		m.replay = r
 		m.says = func() string {
 			return fmt.Sprintf("the inventory lists %d services and %d policies", len(r.State().Services), len(r.State().Guardians))
 		}

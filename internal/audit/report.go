@@ -45,7 +45,7 @@ type Receipts struct {
 type Lawfulness struct {
 	Known    bool           `json:"known"`  // the chain belongs to a machine of this program
 	Proved   bool           `json:"proved"` // known, and nothing is unlawful
-	Status   string         `json:"status"` // of the run or the policy, "" unless known
+	Status   string         `json:"status"` // of the run, policy, turn or what else it is; "" when it has none or is not known
 	Reason   string         `json:"reason"`
 	Failures int            `json:"failures"`
 	Unlawful []run.Unlawful `json:"unlawful"` // at most evidence.MaxFindings
