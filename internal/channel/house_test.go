@@ -55,6 +55,7 @@ type house struct {
 	ledger   *sqlite.Ledger
 	gateway  *gateway.Gateway
 	contexts *perimeter.Perimeter
+	dir      string // of the control plane
 	api      *edge.API
 	store    string // its origin
 	storeKey dispatch.TrustedKey
@@ -72,6 +73,7 @@ type config struct {
 	executor  managed.Executor // nil: the authored one
 	queue     int              // commits that wait, written one by one; 0: the product's
 	fault     func(point string) error
+	log       io.Writer // nil: nothing is logged
 }
 
 func newHouse(t *testing.T, edit ...func(*config)) *house {
@@ -86,7 +88,7 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 	var err error
 	h.keys, err = keys.Load(dir)
 	must(t, err)
-	h.secret = h.keys.Secret()
+	h.secret, h.dir = h.keys.Secret(), dir
 	path := filepath.Join(dir, "countersign.db")
 	must(t, sqlite.Create(t.Context(), path))
 	l, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: h.clock, QueueSize: c.queue, BatchLimit: min(c.queue, 1), Fault: c.fault})
@@ -122,8 +124,12 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 func (h *house) answer(l net.Listener, c config) {
 	h.t.Helper()
 	var err error
+	log := slog.New(slog.DiscardHandler)
+	if c.log != nil {
+		log = slog.New(slog.NewJSONHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
 	h.api, err = edge.New(edge.Config{
-		Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
+		Log: log, Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
 		Unavailable: func(err error) bool {
 			return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown}, func(passing error) bool { return errors.Is(err, passing) })
 		},
