@@ -117,8 +117,8 @@ func (t Tools) Find(ctx context.Context, query string, limit int) (Found, error)
 // Reasons say where an item comes from, or why an interaction chose what it did.
 type Reasons struct {
 	Answered
-	Provenance *Provenance `json:"provenance"` // nil unless a ref was asked for
-	Selection  *Selection  `json:"selection"`  // nil unless an interaction was asked for
+	Provenance *Provenance `json:"provenance,omitempty"` // nil unless a ref was asked for
+	Selection  *Selection  `json:"selection,omitempty"`  // nil unless an interaction was asked for
 }
 
 // Provenance is where an item comes from.
@@ -136,9 +136,10 @@ type Provenance struct {
 
 // Selection is what an interaction chose.
 type Selection struct {
-	Tool  string `json:"tool"`
-	Build *Build `json:"build"`
-	Items []struct {
+	InteractionID string `json:"interactionId"`
+	Tool          string `json:"tool"`
+	Build         *Build `json:"build"`
+	Items         []struct {
 		Ref    string `json:"ref"`
 		Reason string `json:"reason"`
 	} `json:"items"`
