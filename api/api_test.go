@@ -2,13 +2,17 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"countersign/api"
+	"countersign/internal/canon"
 	"countersign/internal/channel/edge"
+	"countersign/internal/contextturn/project"
+	"countersign/internal/contextturn/turn"
 	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/guardian"
@@ -51,8 +55,36 @@ func TestEventsInStep(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	slices.Sort(documented)
-	if want := slices.Sorted(slices.Values(slices.Concat(chain.EventTypes(), guardian.EventTypes(), freeze.EventTypes()))); !slices.Equal(documented, want) || len(want) == 0 {
+	if want := slices.Sorted(slices.Values(slices.Concat(chain.EventTypes(), guardian.EventTypes(), freeze.EventTypes(), turn.EventTypes(), project.EventTypes()))); !slices.Equal(documented, want) || len(want) == 0 {
 		t.Errorf("events.md documents\n\t%v\nthe machine writes\n\t%v", documented, want)
+	}
+}
+
+// The line of every event of the context perimeter names each member of its data, and no
+// other.
+func TestContextEventMembers(t *testing.T) {
+	events := []interface{ EventType() string }{
+		turn.Opened{}, turn.Delivered{}, turn.Observed{}, turn.Complete{}, turn.Expiry{}, turn.Late{}, turn.Recorded{}, turn.Bridged{},
+		project.Opened{}, project.Published{}, project.Saved{}, project.Created{}, project.Rotated{}, project.RevokedEvent{}, project.Reported{},
+	}
+	if want := len(turn.EventTypes()) + len(project.EventTypes()) - 1; len(events) != want { // a call that handed out nothing has the members of one that did
+		t.Errorf("%d types of events are looked at, want %d", len(events), want)
+	}
+	for _, e := range events {
+		var data map[string]any
+		if err := canon.Unmarshal(canon.MustMarshal(e), &data); err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(api.Events), "\n| `"+e.EventType()+"` | ")
+		line, _, found := strings.Cut(rest, "\n")
+		var named []string
+		for _, m := range regexp.MustCompile("`([A-Za-z]+)`").FindAllStringSubmatch(line, -1) {
+			named = append(named, m[1])
+		}
+		slices.Sort(named)
+		if want := slices.Sorted(maps.Keys(data)); !found || !slices.Equal(named, want) {
+			t.Errorf("the line of %s names %v, its data has %v", e.EventType(), named, want)
+		}
 	}
 }
 
