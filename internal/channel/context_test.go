@@ -24,7 +24,7 @@ func inTurn(turn string) edit { return set("X-SEIF-Turn-Id", turn) }
 // contextBodies are good bodies of the operations of clients, by the end of their id.
 var contextBodies = map[string]map[string]any{
 	"start-context-turn":    {"clientRef": "job-7"},
-	"context-compass":       {"task": "When are refunds paid?"},
+	"context-compass":       {"task": "Is the money back on the card?"},
 	"context-resolve":       {"ref": "refunds"},
 	"context-find":          {"query": "refunds", "limit": 5},
 	"context-why":           {"ref": "refunds"},

@@ -24,14 +24,34 @@ func document(d *huma.OpenAPI) {
 	}
 	for operation, e := range examples() {
 		o := operationOf(d, operation)
-		if e.Request != nil {
-			exemplify(o.RequestBody.Content["application/json"], e.Name, e.Request)
+		if o == nil {
+			panic("channel: there is an example of " + operation + " and no such operation")
 		}
-		for name, value := range e.Headers {
-			o.Responses[strconv.Itoa(e.Status)].Headers[name].Example = value
+		exemplifyAs(o, e)
+		if same := operationOf(d, operation+inEnvironment); same != nil {
+			exemplifyAs(same, e)
 		}
-		if e.Response != nil {
-			for _, content := range o.Responses[strconv.Itoa(e.Status)].Content {
+	}
+}
+
+// inEnvironment ends the id of an operation that is another one under a longer path.
+const inEnvironment = "-in-environment"
+
+// exemplifyAs shows an example of an operation. What was answered stands at every
+// success, since all have one form.
+func exemplifyAs(o *huma.Operation, e example) {
+	if e.Request != nil {
+		exemplify(o.RequestBody.Content["application/json"], e.Name, e.Request)
+	}
+	for name, value := range e.Headers {
+		o.Responses[strconv.Itoa(e.Status)].Headers[name].Example = value
+	}
+	if e.Response == nil {
+		return
+	}
+	for status, r := range o.Responses {
+		for _, content := range r.Content {
+			if status[0] == '2' {
 				exemplify(content, e.Name, e.Response)
 			}
 		}
@@ -83,7 +103,7 @@ func exemplify(content *huma.MediaType, name string, value json.RawMessage) {
 	}}
 }
 
-// operationOf finds an operation; an example of one that is gone stops the program.
+// operationOf finds an operation; nil when there is none.
 func operationOf(d *huma.OpenAPI, id string) *huma.Operation {
 	for _, path := range d.Paths {
 		for _, o := range []*huma.Operation{path.Get, path.Post, path.Put, path.Patch, path.Delete} {
@@ -92,5 +112,5 @@ func operationOf(d *huma.OpenAPI, id string) *huma.Operation {
 			}
 		}
 	}
-	panic("channel: there is an example of " + id + " and no such operation")
+	return nil
 }

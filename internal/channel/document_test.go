@@ -37,12 +37,25 @@ var contracted = []string{
 	"POST /api/v1/owner/workspace/guardians/{id}/verify", "POST /api/v1/owner/workspace/guardians/{id}/activate", "GET /api/v1/owner/hosting",
 	"GET /api/v1/owner/attacks", "POST /api/v1/owner/attacks/run",
 	"GET /api/v1/owner/freeze", "POST /api/v1/owner/freeze", "POST /api/v1/owner/unfreeze", "GET /api/v1/owner/freeze/evidence",
+	"GET /api/projects", "POST /api/projects", "GET /api/projects/{id}", "GET /api/projects/{id}/evidence",
+	"POST /api/projects/{id}/documents", "POST /api/projects/{id}/documents/missing", "GET /api/projects/{id}/builds", "POST /api/projects/{id}/builds",
+	"POST /api/projects/{id}/token", "GET /api/projects/{id}/mcp/clients", "POST /api/projects/{id}/mcp/clients",
+	"POST /api/projects/{id}/mcp/clients/{cid}/rotate", "POST /api/projects/{id}/mcp/clients/{cid}/revoke", "GET /api/projects/{id}/mcp/clients/{cid}/evidence",
+	"GET /api/projects/{id}/turns", "GET /api/projects/{id}/turns/{tid}", "GET /api/projects/{id}/turns/{tid}/evidence",
+	"GET /api/projects/{id}/interactions", "GET /api/projects/{id}/interactions/{iid}", "GET /api/projects/{id}/interactions/{iid}/evidence", "GET /api/projects/{id}/gaps",
+	"POST /{handle}/{project}/context/turns/start", "POST /{handle}/{project}/context/turns/{id}/observations", "POST /{handle}/{project}/context/turns/{id}/complete",
+	"POST /{handle}/{project}/context/compass", "POST /{handle}/{project}/context/resolve", "POST /{handle}/{project}/context/find", "POST /{handle}/{project}/context/why",
+	"POST /{handle}/{project}/context/report-gap", "POST /{handle}/{project}/context/test", "POST /{handle}/{project}/context/doctor", "POST /{handle}/{project}/context/bridge/receipts",
+	"POST /{handle}/{project}/{environment}/context/turns/start", "POST /{handle}/{project}/{environment}/context/turns/{id}/observations", "POST /{handle}/{project}/{environment}/context/turns/{id}/complete",
+	"POST /{handle}/{project}/{environment}/context/compass", "POST /{handle}/{project}/{environment}/context/resolve", "POST /{handle}/{project}/{environment}/context/find",
+	"POST /{handle}/{project}/{environment}/context/why", "POST /{handle}/{project}/{environment}/context/report-gap", "POST /{handle}/{project}/{environment}/context/test",
+	"POST /{handle}/{project}/{environment}/context/doctor", "POST /{handle}/{project}/{environment}/context/bridge/receipts",
 	"GET /api/v1/capabilities", "GET /api/v1/observation", "POST /api/v1/turns", "GET /api/v1/decision", "POST /api/v1/operation",
 }
 
 // texts are the routes outside the document: the contract's own texts.
 var texts = map[string][]byte{
-	"/openapi.json": api.OpenAPI, "/protocol": api.Protocol, "/events": api.Events, "/reasons": api.Reasons,
+	"/openapi.json": api.OpenAPI, "/protocol": api.Protocol, "/context-turns": api.ContextTurns, "/events": api.Events, "/reasons": api.Reasons,
 }
 
 // H-112 and the walk both ways: every route of the server is documented,
@@ -75,15 +88,19 @@ func TestDocument(t *testing.T) {
 	for _, change := range []string{"/freeze", "/unfreeze"} { // there is no evidence before
 		h.owner("POST", change, map[string]any{"reason": "a test"})
 	}
+	project := h.project("support")
 	for _, o := range document().operations {
 		id := c.run
 		if strings.Contains(o.Path, "/guardians/") {
 			id = guardian
 		}
-		p := strings.ReplaceAll(o.Path, "{id}", id)
+		p := strings.NewReplacer("{id}", id, "{handle}", "acme", "{project}", "support", "{environment}", "staging").Replace(o.Path)
 		credential := set("Authorization", "Bearer "+c.token)
-		if strings.HasPrefix(p, ownerPrefix) {
+		switch family(o.Path) {
+		case "owner":
 			credential = h.asOwner(h.signIn())
+		case "project":
+			p, credential = project.in(o.Path), h.asProjectOwner(h.cookie)
 		}
 		r := h.request(o.Method, p, nil, credential, set("Last-Event-ID", "x")) // a stream answers that at once
 		response, err := h.client.Do(r)

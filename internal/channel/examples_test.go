@@ -129,6 +129,8 @@ func record(h *house) map[string]exchange {
 	keep("get-limits", "what-is-missing", nil, h.owner("GET", "/limits", nil))
 	guardianExamples(h, keep)
 	freezeExamples(h, keep)
+	contextExamples(h, keep)
+	projectExamples(h, keep)
 	keep("list-attacks", "catalog", nil, h.owner("GET", "/attacks", nil))
 	altered := map[string]any{"attackId": "B10", "service": "bank"}
 	keep("run-attack", "altered-argument", altered, h.owner("POST", "/attacks/run", altered))
@@ -276,6 +278,12 @@ var variable = []struct {
 }{
 	{"jws", regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}`), exampleJWS},
 	{"token", regexp.MustCompile(`cs_run_[A-Za-z0-9_-]{43}`), func(n int) string { return "cs_run_" + opaque("token", n, 32) }},
+	{"client token", regexp.MustCompile(`seif_[A-Za-z0-9_-]{43}`), func(n int) string { return "seif_" + opaque("client token", n, 32) }},
+	{"client", regexp.MustCompile(`cli_[0-9a-f]{32}`), prefixed("cli_")},
+	{"turn", regexp.MustCompile(`trn_[0-9a-f]{32}`), prefixed("trn_")},
+	{"interaction", regexp.MustCompile(`int_[0-9a-f]{32}`), prefixed("int_")},
+	{"bridge receipt", regexp.MustCompile(`brg_[0-9a-f]{32}`), prefixed("brg_")},
+	{"gap", regexp.MustCompile(`gap_[0-9a-f]{32}`), prefixed("gap_")},
 	{"target", regexp.MustCompile(`tgt_[A-Za-z0-9_-]{43}`), func(n int) string { return "tgt_" + opaque("target", n, 32) }},
 	{"checkout", regexp.MustCompile(`chk_[0-9a-f]{20}`), func(n int) string { return fmt.Sprintf("chk_%020d", n) }},
 	{"order", regexp.MustCompile(`ord_[0-9a-f]{20}`), func(n int) string { return fmt.Sprintf("ord_%020d", n) }},
@@ -288,6 +296,11 @@ var variable = []struct {
 	{"signature", regexp.MustCompile(`^[A-Za-z0-9_-]{86}$`), func(n int) string { return opaque("signature", n, 64) }},
 	{"holder", regexp.MustCompile(`^[A-Z2-7]{26}$`), func(n int) string { return strings.Repeat("A", 25) + string(rune('A'+n-1)) }},
 	{"salt", regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`), func(n int) string { return opaque("salt", n, 16) }},
+}
+
+// prefixed makes the ids of the context perimeter.
+func prefixed(prefix string) func(int) string {
+	return func(n int) string { return fmt.Sprintf("%s01940e2e7c007000%016d", prefix, n) }
 }
 
 // stepToken is a permit's id and its MAC.
