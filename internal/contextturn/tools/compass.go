@@ -123,7 +123,7 @@ func (b *Build) choose(ctx context.Context, profile string, words []word) ([]cho
 		return nil, err
 	}
 	var chosen []choice
-	room := MaxText
+	room, least := MaxText, 0
 	for _, h := range candidates {
 		if len(chosen) == MaxItems {
 			break
@@ -132,7 +132,8 @@ func (b *Build) choose(ctx context.Context, profile string, words []word) ([]cho
 		if c.stems, err = b.stemsAt(ctx, h.place); err != nil {
 			return nil, err
 		}
-		if !b.fits(words, docs, c.stems) {
+		has := common(words, c.stems)
+		if len(has) < least || !b.fits(words, has, docs) {
 			continue
 		}
 		text, err := b.textAt(ctx, h.place)
@@ -147,15 +148,17 @@ func (b *Build) choose(ctx context.Context, profile string, words []word) ([]cho
 			}
 			c.block, c.cut = cut(c.block, d.Ref), true
 		}
+		if len(chosen) == 0 {
+			least = (len(has) + 1) / 2
+		}
 		room -= len(c.block)
 		chosen = append(chosen, c)
 	}
 	return chosen, nil
 }
 
-// fits is the floor of the package comment.
-func (b *Build) fits(words []word, docs map[string]int, s stems) bool {
-	has := common(words, s)
+// fits is the floor of the package comment, for a document that has some of the words.
+func (b *Build) fits(words, has []word, docs map[string]int) bool {
 	if 2*len(has) > len(words) {
 		return true
 	}

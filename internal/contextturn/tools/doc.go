@@ -23,7 +23,8 @@
 // So one word that is all over the Build makes no fit. The words of a document are
 // those of its title, its tags and its text. Of the 64 best by bm25 (title 8, tags
 // 4, text 1) those that fit are handed out in that order, until there are five or
-// their text would pass 64 KiB. A document that does not fit into what is left is
+// their text would pass 64 KiB; all but the first have at least half as many of the
+// words as the first. A document that does not fit into what is left is
 // passed over for a shorter one; only the first may be cut, and says so. Equal
 // scores stand in the order of their refs, so the order is total. Of a task with
 // more than 64 content words the 64 rarest are searched; the rules count all.

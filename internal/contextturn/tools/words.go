@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kljensen/snowball/english"
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -20,9 +21,10 @@ const maxStems = 1 << 16
 type stemmer struct {
 	stems map[string]string // "" for a stop word
 	low   []byte
+	folds cases.Caser
 }
 
-func newStemmer() *stemmer { return &stemmer{stems: map[string]string{}} }
+func newStemmer() *stemmer { return &stemmer{stems: map[string]string{}, folds: cases.Fold()} }
 
 // each calls f for every word of text that is no stop word, with where it stands
 // and its stem, until f returns false.
@@ -60,7 +62,7 @@ func (s *stemmer) each(text string, f func(start, end int, stem string) bool) {
 		if ascii {
 			stem = s.stem(s.low)
 		} else {
-			stem = s.stem([]byte(fold(text[start:at])))
+			stem = s.stem([]byte(s.fold(text[start:at])))
 		}
 		if stem != "" && !f(start, at, stem) {
 			return
@@ -93,8 +95,8 @@ func (s *stemmer) stem(folded []byte) string {
 }
 
 // fold makes one spelling of many.
-func fold(word string) string {
-	return strings.ToLower(strings.Map(func(r rune) rune {
+func (s *stemmer) fold(word string) string {
+	return s.folds.String(strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.L, unicode.Nd) {
 			return r
 		}
