@@ -141,6 +141,7 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	run := h.create()
+	p := h.project("acme/help")
 	get := func(method, path, accept string, cookie bool) (*http.Response, string) {
 		t.Helper()
 		r, err := http.NewRequest(method, h.origin+path, nil)
@@ -164,6 +165,9 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"/login", 200}, {"/approvals", 200}, {"/runs", 200}, {"/runs/" + run, 200}, {"/limits", 200}, {"/nothing", 404}, {"/runs/nothing", 404},
 		{"/runs/01940e2e-7c00-7000-8000-000000000001", 404}, {"/runs?before=x", 400}, {"/runs/" + run + "?until=0", 400}, {"/assets/nothing.js", 404},
+		{"/projects", 200}, {"/projects/" + p.id, 200}, {"/projects/" + p.id + "/traces", 200}, {"/projects/" + p.id + "/recorder", 200},
+		{"/projects/" + p.id + "/traces?status=DONE", 400}, {"/projects/" + p.id + "/traces/trn_01940e2e7c0070008000000000000001", 404},
+		{"/projects/" + p.id + "/recorder/int_01940e2e7c0070008000000000000001", 404}, {"/projects/nothing", 404}, {"/projects/nothing/traces", 404}, {"/projects/nothing/recorder", 404},
 	} {
 		resp, body := get("GET", c.path, html, true)
 		if resp.StatusCode != c.status {
@@ -198,7 +202,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("POST %s: %d, want 405", c.path, resp.StatusCode)
 		}
 		// Whoever is not signed in learns nothing, not even which runs there are.
-		if resp, body := get("GET", c.path, html, false); strings.HasPrefix(c.path, "/runs") || c.path == "/approvals" || c.path == "/limits" {
+		if resp, body := get("GET", c.path, html, false); strings.HasPrefix(c.path, "/runs") || strings.HasPrefix(c.path, "/projects") || c.path == "/approvals" || c.path == "/limits" {
 			if resp.StatusCode != http.StatusSeeOther || !strings.HasPrefix(resp.Header.Get("Location"), "/login?next=") || strings.Contains(body, instruction) {
 				t.Errorf("%s without a session: %d to %q", c.path, resp.StatusCode, resp.Header.Get("Location"))
 			}
@@ -214,8 +218,10 @@ func TestAnswers(t *testing.T) {
 	if resp, _ := get("GET", "/api/v1/owner/nothing", html, true); resp.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("a path of the API as a page: %s", resp.Header.Get("Content-Type"))
 	}
-	if resp, _ := get("GET", "/runs/live", html, false); resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the stream without a session: %d", resp.StatusCode)
+	for _, path := range []string{"/runs/live", "/projects/live?of=/projects"} {
+		if resp, _ := get("GET", path, html, false); resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s without a session: %d", path, resp.StatusCode)
+		}
 	}
 	resp, _ := get("GET", "/assets/console.js", "*/*", false)
 	if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/javascript") || resp.Header.Get("ETag") == "" {
