@@ -68,6 +68,7 @@ type Client struct {
 	http      *http.Client
 	outbox    *outbox.Outbox
 	told      func(error)
+	dropsTold bool // by the outbox: whatever a server refuses for good
 	wait      func(context.Context, time.Duration) error
 	clean     func(string) string // takes the token out of what somebody else says
 }
@@ -105,6 +106,7 @@ func New(c Config) (*Client, error) {
 		client.told = func(err error) { slog.Warn("a turn could not be reported", "error", err) }
 	}
 	if client.outbox == nil {
+		client.dropsTold = true
 		client.outbox = outbox.New(outbox.Options{Told: func(d outbox.Dropped) { client.told(errors.New(d.String())) }})
 	}
 	if client.wait == nil {

@@ -54,7 +54,7 @@ type peer struct {
 	heard    []heard
 	instead  map[string]http.HandlerFunc // by name
 	troubles []error
-	waits    []time.Duration
+	waits    int
 }
 
 func newPeer(t *testing.T) *peer {
@@ -70,8 +70,10 @@ func (p *peer) client(edits ...func(*contextclient.Config)) *contextclient.Clien
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.troubles = append(p.troubles, err)
-	}, Wait: func(ctx context.Context, d time.Duration) error {
-		p.waits = append(p.waits, d)
+	}, Wait: func(ctx context.Context, _ time.Duration) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waits++
 		return ctx.Err()
 	}}
 	for _, edit := range edits {
@@ -178,8 +180,9 @@ func flushed(t *testing.T, c *contextclient.Client, waiting int) {
 
 var errModel = errors.New("the model is away")
 
-// S-080, S-081, S-082, S-083: start and context come before the call, which is told what they brought and does nothing for the
-// protocol; the report comes after it and says how it ended. What the call returns is what its caller gets.
+// S-080, S-081, S-082, S-083: start and context come before the call, which is told what they
+// brought and does nothing for the protocol; the report comes after it and says how it ended.
+// What the call returns is what its caller gets.
 func TestRun(t *testing.T) {
 	for _, end := range []struct {
 		status string
@@ -238,8 +241,8 @@ func TestRunPanic(t *testing.T) {
 	_ = p.client().Run(t.Context(), "task", func(context.Context, contextclient.Context) error { panic(errModel) })
 }
 
-// S-083, S-086: a report that is not answered is neither a failed call nor lost. It is sent again, the same under the same key,
-// until the server has answered.
+// S-083, S-086: a report that is not answered is neither a failed call nor lost. It is sent
+// again, the same under the same key, until the server has answered.
 func TestRunUnreported(t *testing.T) {
 	for _, want := range []error{nil, errModel} {
 		for name, failure := range map[string]http.HandlerFunc{
@@ -279,13 +282,17 @@ func TestRunUnreported(t *testing.T) {
 	}
 }
 
-// S-086: a report that the server refuses for good is not sent again, its caller is told why, and Run's answer stays.
+// S-086: a report that the server refuses for good is not sent again, its caller is told why,
+// and Run's answer stays.
 func TestRefusedReport(t *testing.T) {
 	for status, reason := range map[int]string{400: "body_invalid", 401: "token_invalid", 403: "turn_protocol_not_enabled", 404: "turn_not_found", 409: "turn_closed", 410: "turn_expired"} {
 		p := newPeer(t)
 		c := p.client()
 		p.answers("complete", problem(status, reason))
 		must(t, c.Run(t.Context(), "task", func(context.Context, contextclient.Context) error { return nil }))
+		if len(p.troubles) != 1 || !strings.Contains(p.troubles[0].Error(), reason) {
+			t.Errorf("%s: told %v", reason, p.troubles)
+		}
 		turn, err := c.Turn(turnID)
 		must(t, err)
 		_, err = turn.Complete(t.Context(), contextclient.Completed, "")
@@ -294,18 +301,19 @@ func TestRefusedReport(t *testing.T) {
 		}
 		flushed(t, c, 0)
 		p.want("start", "compass", "complete", "complete")
-		if len(p.troubles) == 0 {
-			t.Errorf("%s: nobody is told", reason)
-		}
 	}
 }
 
-// S-084: a start that is not answered is repeated with its key before anything is handed out, three times in all.
+// S-084: a start that is not answered is repeated with its key before anything is handed out,
+// three times in all.
 func TestStartAgain(t *testing.T) {
 	for _, failure := range []http.HandlerFunc{cut, problem(503, ""), problem(429, "limit_reached", "Retry-After", "2"), answer(200, `{"turn":{"id":"../../x"}}`)} {
 		p := newPeer(t)
 		p.answers("start", func(w http.ResponseWriter, r *http.Request) {
-			if len(p.waits) < 2 {
+			p.mu.Lock()
+			early := p.waits < 2
+			p.mu.Unlock()
+			if early {
 				failure(w, r)
 				return
 			}
@@ -326,7 +334,8 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// S-085: when no turn can be started, the call is told so and goes on, and nothing is started, asked or reported behind it.
+// S-085: when no turn can be started, the call is told so and goes on, and nothing is started,
+// asked or reported behind it.
 func TestRunWithoutTurn(t *testing.T) {
 	for _, c := range []struct {
 		failure http.HandlerFunc
@@ -370,8 +379,8 @@ func TestRunWithoutOptIn(t *testing.T) {
 	}
 }
 
-// S-080: without context the call goes on, in its turn; a delivery is not asked for twice. Somebody who leaves before
-// the model is asked has a cancelled turn and no call.
+// S-080: without context the call goes on, in its turn; a delivery is not asked for twice.
+// Somebody who leaves before the model is asked has a cancelled turn and no call.
 func TestRunWithoutContext(t *testing.T) {
 	p := newPeer(t)
 	p.answers("compass", cut)
@@ -394,8 +403,8 @@ func TestRunWithoutContext(t *testing.T) {
 	}
 }
 
-// S-086: a completion does not overtake an observation of its turn, since a closed turn takes none; and it does not
-// stand in the way of another turn's reports.
+// S-086: a completion does not overtake an observation of its turn, since a closed turn takes
+// none; and it does not stand in the way of another turn's reports.
 func TestOrder(t *testing.T) {
 	p := newPeer(t)
 	c := p.client()
@@ -505,6 +514,14 @@ func TestDeliver(t *testing.T) {
 		t.Error(err)
 	}
 	p.want("complete")
+
+	// An outbox of the caller's own that tells nobody: Run does.
+	box = outbox.New(outbox.Options{})
+	p.answers("complete", problem(410, "turn_expired"))
+	must(t, p.client(func(c *contextclient.Config) { c.Outbox = box }).Run(t.Context(), "task", func(context.Context, contextclient.Context) error { return nil }))
+	if len(p.troubles) != 1 {
+		t.Errorf("told %v", p.troubles)
+	}
 }
 
 // What is not the protocol's is not sent: other tools, other statuses.
@@ -571,7 +588,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// S-028: the base address is https; http is for loopback. What else stands in an address is refused and not repeated.
+// S-028: the base address is https; http is for loopback. What else stands in an address is
+// refused and not repeated.
 func TestBaseURL(t *testing.T) {
 	for _, base := range []string{"https://h.example/a/b", "https://h.example/a/b/staging/", "http://localhost:8420/a/b", "http://127.0.0.1:1/a/b", "http://[::1]:1/a/b"} {
 		if _, err := contextclient.New(contextclient.Config{BaseURL: base, Token: token}); err != nil {
@@ -610,8 +628,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// S-025: no way of printing shows the token, and what a server says of it does not come into an error. Nothing follows a redirect, where the
-// token would go along.
+// S-025: no way of printing shows the token, and what a server says of it does not come into an
+// error. Nothing follows a redirect, where the token would go along.
 func TestTokenStaysHidden(t *testing.T) {
 	p := newPeer(t)
 	p.answers("complete", answer(403, `{"reasonCode":"x`+token+`","detail":"\u001b[2J`+token+` is not known"}`))

@@ -10,10 +10,11 @@
 //		return err
 //	})
 //
-// [Client.Run] is the whole sequence: start and context before the model, the model's
-// call alone in the guarded part, and the report when it has returned. It returns what the call
-// returns; trouble with the turn, the context or the report never stands in its place. The steps are there one
-// by one as [Client.Start], the [Tools] of the turn, [Turn.Observe] and [Turn.Complete].
+// [Client.Run] is the whole sequence: start and context before the model, the model's call
+// alone in the guarded part, and the report when it has returned. It returns what the call
+// returns; trouble with the turn, the context or the report never stands in its place. The
+// steps are there one by one as [Client.Start], the [Tools] of the turn, [Turn.Observe] and
+// [Turn.Complete].
 //
 // # When something fails
 //
@@ -21,22 +22,25 @@
 // turn has been handed to the model. After that the call goes on without a turn, and is told so
 // in [Context].Err: what to do without a turn or without context is for the application to decide.
 //
-// Observations and completions go through an outbox (package contextclient/outbox): at most 100, for at most 24
-// hours, each under its first Idempotency-Key until the server has answered it. The error [ErrQueued] says that one
-// waits there. [Client.Deliver] sends what waits, for as long as the program runs; [Client.Flush] sends it now. An
-// outbox in a file outlives the process, the default one in memory does not. The reports of one turn
-// in one outbox are sent in their order, since a closed turn takes no observation. Until the server has a report, the turn is shown as open or as expired, and
-// nothing is inferred from that.
+// Observations and completions go through an outbox (package contextclient/outbox): at most
+// 100, for at most 24 hours, each under its first Idempotency-Key until the server has answered
+// it. The error [ErrQueued] says that one waits there. [Client.Deliver] sends what waits, for
+// as long as the program runs; [Client.Flush] sends it now. An outbox in a file outlives the
+// process, the default one in memory does not. A completion waits for the observations of its
+// turn in the same outbox, since a closed turn takes none. Until the server has a report, the
+// turn is shown as open or as expired, and nothing is inferred from that.
 //
 // The calls of the tools are not repeated: each answer is a delivery of its own.
 //
 // # The token
 //
-// The bearer token belongs to this component alone: not into prompts, browsers, source control or logs. It is in no error and no
-// printed form of this package's values, and is sent to no redirect. A base URL is https, or http on loopback.
+// The bearer token belongs to this component alone: not into prompts, browsers, source control
+// or logs. It is in no error and no printed form of this package's values, and is sent to no
+// redirect. A base URL is https, or http on loopback.
 //
 // # What it shows
 //
-// That context was handed to an HTTP response for this client during this turn, and what this client reported
-// then. It does not show what a model read, understood or answered, nor what else it used.
+// That context was handed to an HTTP response for this client during this turn, and what this
+// client reported then. It does not show what a model read, understood or answered, nor what
+// else it used.
 package contextclient

@@ -21,9 +21,9 @@ type Context struct {
 // that ended. It returns what call returns. call decides what to do without a turn or without
 // context, which it finds in [Context].Err.
 //
-// An error of call is reported as cancelled when ctx has ended, else as failed. So is, as failed, a panic,
-// which goes on. Trouble with the report is told to [Config].Told. When ctx ends before call is begun, Run does not
-// begin it and returns ctx's cause.
+// An error of call is reported as cancelled when ctx has ended, else as failed. A panic is
+// reported as failed and goes on. Trouble with the report is told to [Config].Told. When ctx
+// ends before call is begun, Run does not begin it and returns ctx's cause.
 func (c *Client) Run(ctx context.Context, task string, call func(context.Context, Context) error) error {
 	return c.RunWith(ctx, StartOptions{}, task, call)
 }
@@ -77,7 +77,11 @@ func (c *Client) close(ctx context.Context, t *Turn, s Status) {
 	if t == nil {
 		return
 	}
-	if _, err := t.Complete(ctx, s, ""); err != nil {
+	_, err := t.Complete(ctx, s, "")
+	if e, ok := errors.AsType[*Error](err); ok && !e.Temporary() && c.dropsTold {
+		return
+	}
+	if err != nil {
 		c.told(fmt.Errorf("the turn %s is not reported as %s: %w", t.ID, s, err))
 	}
 }

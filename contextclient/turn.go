@@ -109,8 +109,9 @@ var (
 )
 
 // Observe reports that a tool of mcp__seif__ is about to be used, and nothing else of it. It
-// puts the report into the outbox, whatever ctx says, and sends it once; ctx ends only that attempt. An error that is
-// [ErrQueued] says that the report waits there; after every other one it is not reported.
+// puts the report into the outbox, whatever ctx says, and sends it once; ctx ends only that
+// attempt. An error that is [ErrQueued] says that the report waits there; after every other one
+// it is not reported.
 func (t *Turn) Observe(ctx context.Context, tool, toolUseID string) (Observation, error) {
 	if !toolForm.MatchString(tool) {
 		return Observation{}, errors.New("contextclient: only tools of mcp__seif__ are observed")
@@ -161,8 +162,9 @@ type Receipt struct {
 }
 
 // Complete reports how the model's call ended, with a technical note if there is one: no
-// output, no personal data, no secrets. It goes through the outbox as in [Turn.Observe]. With a ctx that has ended
-// already it is sent all the same, since that is how a cancelled call is reported. The first completion that the server takes stands.
+// output, no personal data, no secrets. It goes through the outbox as in [Turn.Observe]. With a
+// ctx that has ended already it is sent all the same, since that is how a cancelled call is
+// reported. The first completion that the server takes stands.
 func (t *Turn) Complete(ctx context.Context, status Status, note string) (Receipt, error) {
 	switch status {
 	case Completed, Cancelled, Failed:

@@ -25,7 +25,7 @@ const (
 
 // Entry is one report that waits.
 type Entry struct {
-	// Key is its Idempotency-Key: 16 to 160 characters of [A-Za-z0-9_-], the same in every attempt.
+	// Key is its Idempotency-Key: 16 to 160 characters of [A-Za-z0-9._~-], the same in every attempt.
 	Key string `json:"key"`
 	// Method is how it is sent; empty means POST.
 	Method string `json:"method"`
@@ -58,7 +58,7 @@ func NewKey() string {
 }
 
 var (
-	keyForm  = regexp.MustCompile(`^[A-Za-z0-9_-]{16,160}$`)
+	keyForm  = regexp.MustCompile(`^[A-Za-z0-9._~-]{16,160}$`)
 	pathForm = regexp.MustCompile(`^/[A-Za-z0-9._~/-]{1,511}$`)
 	// tokenForm finds a client token, which has no business in a report or in a file.
 	tokenForm = regexp.MustCompile(`seif_[A-Za-z0-9_-]{43}`)
@@ -73,7 +73,7 @@ func checked(e Entry, now time.Time) (Entry, error) {
 	var object map[string]json.RawMessage
 	switch {
 	case !keyForm.MatchString(e.Key):
-		return e, fmt.Errorf("%w: the key wants 16 to 160 characters of A-Z, a-z, 0-9, - and _", ErrEntry)
+		return e, fmt.Errorf("%w: the key wants 16 to 160 characters of A-Z, a-z, 0-9, -, ., _ and ~", ErrEntry)
 	case e.Method != http.MethodPost:
 		return e, fmt.Errorf("%w: method %q, want POST", ErrEntry, e.Method)
 	case !pathForm.MatchString(e.Path):

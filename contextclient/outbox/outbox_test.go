@@ -344,19 +344,19 @@ func TestCallerGivesUp(t *testing.T) {
 func TestNotAReport(t *testing.T) {
 	token := "seif_" + strings.Repeat("A", 43)
 	for name, change := range map[string]func(*Entry){
-		"short key":       func(e *Entry) { e.Key = strings.Repeat("k", 15) },
-		"long key":        func(e *Entry) { e.Key = strings.Repeat("k", 161) },
-		"key with a dot":  func(e *Entry) { e.Key = "0123456789abcde." },
-		"another method":  func(e *Entry) { e.Method = "DELETE" },
-		"no path":         func(e *Entry) { e.Path = "" },
-		"another host":    func(e *Entry) { e.Path = "//[::1]/context" },
-		"a query":         func(e *Entry) { e.Path += "?x=1" },
-		"no object":       func(e *Entry) { e.Body = []byte(`[1]`) },
-		"null":            func(e *Entry) { e.Body = []byte(`null`) },
-		"no JSON":         func(e *Entry) { e.Body = []byte(`{"a":`) },
-		"large":           func(e *Entry) { e.Body = []byte(`{"a":"` + strings.Repeat("a", 4<<10) + `"}`) },
-		"a client token":  func(e *Entry) { e.Body = []byte(`{"note":"` + token + `"}`) },
-		"a token as path": func(e *Entry) { e.Path = "/context/" + token },
+		"short key":        func(e *Entry) { e.Key = strings.Repeat("k", 15) },
+		"long key":         func(e *Entry) { e.Key = strings.Repeat("k", 161) },
+		"key with a slash": func(e *Entry) { e.Key = "0123456789abcde/" },
+		"another method":   func(e *Entry) { e.Method = "DELETE" },
+		"no path":          func(e *Entry) { e.Path = "" },
+		"another host":     func(e *Entry) { e.Path = "//[::1]/context" },
+		"a query":          func(e *Entry) { e.Path += "?x=1" },
+		"no object":        func(e *Entry) { e.Body = []byte(`[1]`) },
+		"null":             func(e *Entry) { e.Body = []byte(`null`) },
+		"no JSON":          func(e *Entry) { e.Body = []byte(`{"a":`) },
+		"large":            func(e *Entry) { e.Body = []byte(`{"a":"` + strings.Repeat("a", 4<<10) + `"}`) },
+		"a client token":   func(e *Entry) { e.Body = []byte(`{"note":"` + token + `"}`) },
+		"a token as path":  func(e *Entry) { e.Path = "/context/" + token },
 	} {
 		box := New(Options{})
 		e := report(1)

@@ -125,8 +125,9 @@ func plays(t *testing.T, h *house, clientID string, s side) {
 	}
 }
 
-// S-084, S-085, S-086, S-087: connections are cut at every step of an application in Go. After recovery server and outbox
-// agree: one turn, one observation, one receipt, or an absent or open turn of which nothing is inferred.
+// S-084, S-085, S-086, S-087: connections are cut at every step of an application in Go. After
+// recovery server and outbox agree: one turn, one observation, one receipt, or an absent or
+// open turn of which nothing is inferred.
 func TestCutGo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -150,8 +151,9 @@ func TestCutChromium(t *testing.T) {
 	plays(t, h, id, newInChromium(t, h, token))
 }
 
-// Negative control: under a fresh key each time, what is reported again is there twice, and a completion that was
-// stored is refused. It is the key that makes repeating harmless, and the evidence that tells.
+// Negative control: under a fresh key each time, what is reported again is there twice, and a
+// completion that was stored is refused. It is the key that makes repeating harmless, and the
+// evidence that tells.
 func TestFreshKeys(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

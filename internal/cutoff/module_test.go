@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// S-025, S-028, S-080, S-083, S-086: the tests of the module itself, in Node, against the platform's own time and chance put away.
+// S-025, S-028, S-080, S-083, S-086: the tests of the module itself, in Node, against the
+// platform's own time and chance put away.
 func TestModule(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=tap")

@@ -134,8 +134,8 @@ func (s *inNode) flush(t *testing.T) int {
 	return o.Waiting
 }
 
-// inChromium is the module in a page, with an outbox in its localStorage. A page is no place for a token:
-// this one is a test of the module in another engine.
+// inChromium is the module in a page, with an outbox in its localStorage. A page is no place
+// for a token: this one is a test of the module in another engine.
 type inChromium struct {
 	origin, base, token string
 	tab                 context.Context

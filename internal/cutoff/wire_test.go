@@ -51,7 +51,8 @@ func members(t *testing.T, raw []byte) map[string]bool {
 	return found
 }
 
-// S-041, S-044: what the server answers to each tool is what the package has fields for, and the other way round.
+// S-041, S-044: what the server answers to each tool is what the package has fields for, and
+// the other way round.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
