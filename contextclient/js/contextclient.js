@@ -211,7 +211,11 @@ export class SeifClient {
   // What a turn may do through its client.
   #door = {
     call: (tool, body, options) => this.#call(tool, body, options),
-    queue: (id, path, body) => this.#outbox.add({ turn: id, path, body: JSON.stringify(body), key: randomKey() }),
+    queue: async (id, path, report) => {
+      const body = JSON.stringify(report);
+      if (body.includes(this.#token)) throw new TypeError("contextclient: the report holds the token");
+      return this.#outbox.add({ turn: id, path, body, key: randomKey() });
+    },
   };
 
   #call(tool, body, { signal, turn } = {}) {

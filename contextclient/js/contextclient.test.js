@@ -370,6 +370,7 @@ test("what is not of the protocol is not sent", async () => {
   await assert.rejects(turn.observe("mcp__seif__find", "no spaces"), TypeError);
   await assert.rejects(turn.complete("done"), TypeError);
   await assert.rejects(turn.complete("failed", "x".repeat(2001)), TypeError);
+  await assert.rejects(turn.complete("failed", `with ${token}`), TypeError);
   assert.throws(() => client.turn("../x"), TypeError);
   assert.equal(w.requests.length, 1);
   assert.equal(await client.pending(), 0);
