@@ -23,6 +23,10 @@ func shownBlocks(t *testing.T, heading string) (blocks []string) {
 		t.Fatalf("operate.md has no section %q", heading)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
+	return indentedBlocks(section)
+}
+
+func indentedBlocks(section string) (blocks []string) {
 	inside := false
 	for line := range strings.Lines(section) {
 		code, indented := strings.CutPrefix(line, "    ")
@@ -72,7 +76,7 @@ func pastedShell(t *testing.T, otherwise ...string) (paste func(session string) 
 case "$1" in
 serve) exec %[1]s/countersign "$@" --addr localhost:%[2]s ;;
 store) exec %[1]s/countersign "$@" --addr 127.0.0.1:%[3]s ;;
-agent|run|freeze|unfreeze) exec %[1]s/countersign "$@" --origin http://localhost:%[2]s ;;
+agent|run|freeze|unfreeze|project|client|context) exec %[1]s/countersign "$@" --origin http://localhost:%[2]s ;;
 esac
 exec %[1]s/countersign "$@"
 `, bin, control, shop)

@@ -15,17 +15,20 @@ var commandLines = regexp.MustCompile(`(?m)^ {4}(?:\./countersign|go run \./cmd/
 // redirected is what a shell takes for itself at the end of a command line.
 var redirected = regexp.MustCompile(` (>|\||&)( .*)?$`)
 
-const sampleRun = "01940e2e-7c00-7000-8000-000000000001"
+const (
+	sampleRun  = "01940e2e-7c00-7000-8000-000000000001"
+	sampleTurn = "trn_01940e2e7c0070008000000000000001"
+)
 
 // TestShownCommands holds the pages against the program: every command line that
 // they show is one that it takes.
 func TestShownCommands(t *testing.T) {
-	for page, atLeast := range map[string]int{"../../docs/operate.md": 11, "../../README.md": 1} {
+	for page, atLeast := range map[string]int{"../../docs/operate.md": 11, "../../docs/context.md": 12, "../../README.md": 1} {
 		text, err := os.ReadFile(page)
 		must(t, err)
 		found := 0
 		for _, m := range commandLines.FindAllStringSubmatch(string(text), -1) {
-			line := strings.NewReplacer("$RUN", sampleRun, "$run", sampleRun).Replace(redirected.ReplaceAllString(m[1], ""))
+			line := strings.NewReplacer("$RUN", sampleRun, "$run", sampleRun, "$SEIF_TURN_ID", sampleTurn).Replace(redirected.ReplaceAllString(m[1], ""))
 			found++
 			if err := parses(line); err != nil {
 				t.Errorf("%s: countersign %s: %v", page, line, err)

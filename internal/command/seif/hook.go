@@ -57,7 +57,7 @@ func (c *claudeCode) Run(s command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if strings.Contains(self, string(filepath.Separator)+"go-build") {
+	if filepath.Base(filepath.Dir(self)) == "exe" && strings.Contains(self, string(filepath.Separator)+"go-build") {
 		return command.Usage("go run removes this program when it ends; build it first: go build -o countersign ./cmd/countersign")
 	}
 	return printSettings(s, self)
