@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,14 +37,40 @@ func (d desk) subject(kind, id string) evidence.Subject {
 	return evidence.Subject{Format: evidence.Format, Kind: kind, ID: id, Workspace: "default", Issuer: "http://localhost:8420", Machine: 1}
 }
 
+type event interface{ EventType() string }
+
+// later is an event that happens that long after the beginning.
+type later struct {
+	event
+	after time.Duration
+}
+
 // export tells the events as the chain of the subject.
-func (d desk) export(s evidence.Subject, events ...interface{ EventType() string }) []byte {
+func (d desk) export(s evidence.Subject, events ...event) []byte {
 	d.t.Helper()
-	var drafts []evidence.Draft
+	head := evidence.Link{Hash: evidence.Genesis}
+	var chain []evidence.Event
 	for i, e := range events {
-		drafts = append(drafts, evidence.Draft{ID: fmt.Sprintf("01980000-0000-7000-9000-%012d", i), Type: e.EventType(), Data: e})
+		at := began
+		if l, ok := e.(later); ok {
+			e, at = l.event, began.Add(l.after)
+		}
+		draft := evidence.Draft{ID: fmt.Sprintf("01980000-0000-7000-9000-%012d", i), Type: e.EventType(), Data: e}
+		sealed := got(evidence.Seal(d.key, s.ID, head, at.Time(), []evidence.Draft{draft}))(d.t)
+		chain, head = append(chain, sealed...), evidence.Link{Sequence: sealed[0].Sequence, Hash: sealed[0].Hash}
 	}
-	return exported(d.t, d.key, s, drafts)
+	var b bytes.Buffer
+	must(d.t, evidence.WriteExport(&b, d.key, began.Add(time.Hour).Time(), evidence.Source{
+		Subject: s, Head: head,
+		Events: func(yield func(evidence.Event, error) bool) {
+			for _, e := range chain {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		},
+	}))
+	return b.Bytes()
 }
 
 func (d desk) verify(raw []byte) *audit.Report {
@@ -51,7 +78,8 @@ func (d desk) verify(raw []byte) *audit.Report {
 	return verify(d.t, raw, audit.Options{Keys: evidence.Keys{{Public: d.key.Public()}}})
 }
 
-// told is one chain: what it comes to when it is lawful, or the rule that it breaks.
+// told is one chain: what it comes to when it is lawful, or the one rule that it breaks.
+// The name becomes that of its file in vectors/context.
 type told struct {
 	name, status, says, rule string
 	raw                      []byte
@@ -59,15 +87,15 @@ type told struct {
 
 // holds verifies chains. All are signed, so that nothing but the replay can tell which of
 // them are lawful.
-func (d desk) holds(cannotShow []string, chains ...told) {
+func (d desk) holds(cannotShow []string, chains []told) {
 	d.t.Helper()
 	for _, c := range chains {
 		r := d.verify(c.raw)
 		switch {
 		case !r.Report.OK():
 			d.t.Errorf("%s: integrity: %s", c.name, printed(d.t, r))
-		case c.rule != "" && (r.OK() || r.Lawfulness.Proved || r.Lawfulness.Failures == 0 || r.Lawfulness.Unlawful[0].Rule != c.rule):
-			d.t.Errorf("%s: %+v, want it to break %s", c.name, r.Lawfulness, c.rule)
+		case c.rule != "" && (r.OK() || r.Lawfulness.Proved || r.Lawfulness.Failures != 1 || r.Lawfulness.Unlawful[0].Rule != c.rule):
+			d.t.Errorf("%s: %+v, want it to break %s and nothing else", c.name, r.Lawfulness, c.rule)
 		case c.rule == "" && (!r.OK() || r.Lawfulness.Status != c.status || r.Lawfulness.Reason != "every transition is lawful; "+c.says):
 			d.t.Errorf("%s: %+v, want %q: %s", c.name, r.Lawfulness, c.status, c.says)
 		}
@@ -89,8 +117,11 @@ func (d desk) holds(cannotShow []string, chains ...told) {
 	}
 }
 
+// newDesk signs with the key of vectors/context, whose seed is the hash of a public
+// sentence.
 func newDesk(t *testing.T) desk {
-	return desk{t, evidence.NewSigningKey(ed25519.NewKeyFromSeed(seed(t)))}
+	seed := sha256.Sum256([]byte("countersign test vectors: evidence key, not for use"))
+	return desk{t, evidence.NewSigningKey(ed25519.NewKeyFromSeed(seed[:]))}
 }
 
 // called is a call of find with n items.
@@ -107,86 +138,133 @@ func called(nth, n int) turn.Call {
 
 // The chain of a context turn is replayed by its own machine. The report says what was
 // observed, what was reported, and what neither shows.
+//
+// S-004: no verification of a turn says anything of a model or of what is outside the gateway.
+// S-009: an observation is called an intention, and nothing that came of it.
+// S-046: that a model read or understood a delivery is called not observed.
+// S-061: a completion is called reported by the application.
+// S-076: what is not observed is listed.
 func TestTurnChain(t *testing.T) {
 	d := newDesk(t)
+	d.holds([]string{
+		"This is what passed through the HTTP context gateway. It does not control a model, does not show that a model read or used anything, and sees no tool and no source outside the gateway.",
+		"Handed to the HTTP response. Whether the application received it, or a model read or understood it, was not observed.",
+		"A hook reported an intention before a tool was to run. That the tool ran, what it did and what became of its result was not observed, and the id is not matched with any call.",
+		"Reported by the application. It is a technical status, no statement about reasoning or about what a user saw.",
+		"Not observed: whether a tool was invoked or what came of it, requests made after a hook, use of results, the model's reasoning or comprehension, its final answer.",
+	}, d.turns())
+}
+
+// turns are chains of context turns.
+func (d desk) turns() []told {
 	s := d.subject("contextturn", "trn_"+someID)
 	opened := &turn.Opened{
 		Subject: s, Project: "prj_" + someID, Client: "cli_" + someID, Profile: "support", Environment: "staging", Via: "http", ExpiresAt: began.Add(15 * time.Minute),
 	}
 	observed := &turn.Observed{Event: "pre_tool_use", Tool: "mcp__seif__find", ToolUseID: "t", Class: "observed"}
-	complete := func(state string, deliveries, observations int64) *turn.Complete {
-		return &turn.Complete{Reported: "completed", State: state, Deliveries: deliveries, Observations: observations, Class: "reported"}
+	complete := func(reported, state string, deliveries, observations int64) *turn.Complete {
+		return &turn.Complete{Reported: reported, State: state, Deliveries: deliveries, Observations: observations, Class: "reported"}
 	}
-	delivered := &turn.Delivered{Call: called(1, 2)}
+	without := complete("completed", "COMPLETED_WITHOUT_CONTEXT_DELIVERY", 0, 0)
+	delivered, end := &turn.Delivered{Call: called(1, 2)}, 15*time.Minute
 	// shared is the start of a turn with the shared token, which names no invoker.
-	shared := *opened
-	shared.Client = "shr_" + someID
-	d.holds(
-		[]string{
-			"This is what passed through the HTTP context gateway. It does not control a model, does not show that a model read or used anything, and sees no tool and no source outside the gateway.",
-			"Handed to the HTTP response. Whether the application received it, or a model read or understood it, was not observed.",
-			"A hook reported an intention before a tool was to run. That the tool ran, what it did and what became of its result was not observed, and the id is not matched with any call.",
-			"Reported by the application. It is a technical status, no statement about reasoning or about what a user saw.",
-			"Not observed: whether a tool was invoked or what came of it, requests made after a hook, use of results, the model's reasoning or comprehension, its final answer.",
-		},
-		told{name: "open", status: "OPEN", raw: d.export(s, opened), says: "the turn is OPEN with 0 context deliveries, 0 observations and 0 late reports. A start was received; no completion was observed yet."},
-		told{
-			name: "with a delivery", status: "COMPLETED_WITH_CONTEXT_DELIVERY", raw: d.export(s, opened, delivered, &turn.Answered{Call: called(2, 0)}, observed, complete("COMPLETED_WITH_CONTEXT_DELIVERY", 1, 1)),
+	shared, claimed := *opened, *complete("failed", "REPORTED_FAILED", 0, 0)
+	shared.Client, claimed.Class = "shr_"+someID, "observed"
+	return []told{
+		{name: "turn-open", status: "OPEN", raw: d.export(s, opened), says: "the turn is OPEN with 0 context deliveries, 0 observations and 0 late reports. A start was received; no completion was observed yet."},
+		{
+			name: "turn-with-delivery", status: "COMPLETED_WITH_CONTEXT_DELIVERY",
+			raw:  d.export(s, opened, delivered, &turn.Answered{Call: called(2, 0)}, observed, complete("completed", "COMPLETED_WITH_CONTEXT_DELIVERY", 1, 1)),
 			says: "the turn is COMPLETED_WITH_CONTEXT_DELIVERY with 1 context delivery, 1 observation and 0 late reports. The client reported completion, and at least one context delivery was correlated to the turn.",
 		},
-		told{
-			name: "without a delivery", status: "COMPLETED_WITHOUT_CONTEXT_DELIVERY", raw: d.export(s, opened, complete("COMPLETED_WITHOUT_CONTEXT_DELIVERY", 0, 0)),
+		{
+			name: "turn-without-delivery", status: "COMPLETED_WITHOUT_CONTEXT_DELIVERY", raw: d.export(s, opened, later{without, end - time.Millisecond}),
 			says: "the turn is COMPLETED_WITHOUT_CONTEXT_DELIVERY with 0 context deliveries, 0 observations and 0 late reports. The client reported completion, and no context delivery was observed through this perimeter during the turn. That says nothing about what the model used, answered or left aside.",
 		},
-		told{name: "a delivery is left out", rule: "state", raw: d.export(s, opened, complete("COMPLETED_WITH_CONTEXT_DELIVERY", 0, 0))},
-		told{name: "a delivery is kept silent", rule: "state", raw: d.export(s, opened, delivered, complete("COMPLETED_WITHOUT_CONTEXT_DELIVERY", 1, 0))},
-		told{name: "a delivery is told twice", rule: "twice", raw: d.export(s, opened, delivered, delivered)},
-		told{name: "an observation is counted that was not made", rule: "counts", raw: d.export(s, opened, complete("COMPLETED_WITHOUT_CONTEXT_DELIVERY", 0, 1))},
-		told{name: "a delivery behind the end", rule: "closed", raw: d.export(s, opened, complete("COMPLETED_WITHOUT_CONTEXT_DELIVERY", 0, 0), delivered)},
-		told{name: "a report as if it had been observed", rule: "class", raw: d.export(s, opened, &turn.Complete{Reported: "failed", State: "REPORTED_FAILED", Class: "observed"})},
-		told{name: "expired before its end", rule: "expired", raw: d.export(s, opened, &turn.Expiry{})},
-		told{name: "with the shared token", rule: "client", raw: d.export(s, &shared)},
-	)
+		{
+			name: "turn-expired", status: "EXPIRED_OR_INCOMPLETE", raw: d.export(s, opened, delivered, later{&turn.Expiry{}, end}, later{&turn.Late{Reported: "completed"}, 2 * end}),
+			says: "the turn is EXPIRED_OR_INCOMPLETE with 1 context delivery, 0 observations and 1 late report. Fifteen minutes passed before a completion was reported. The outcome is inconclusive.",
+		},
+		{
+			name: "turn-cancelled", status: "REPORTED_CANCELLED", raw: d.export(s, opened, complete("cancelled", "REPORTED_CANCELLED", 0, 0)),
+			says: "the turn is REPORTED_CANCELLED with 0 context deliveries, 0 observations and 0 late reports. The client reported that the turn was cancelled: a technical status, no statement about reasoning or about what a user saw.",
+		},
+		{
+			name: "turn-failed", status: "REPORTED_FAILED", raw: d.export(s, opened, delivered, complete("failed", "REPORTED_FAILED", 1, 0)),
+			says: "the turn is REPORTED_FAILED with 1 context delivery, 0 observations and 0 late reports. The client reported that the turn failed: a technical status, no statement about reasoning or about what a user saw.",
+		},
+		{name: "turn-delivery-left-out", rule: "state", raw: d.export(s, opened, complete("completed", "COMPLETED_WITH_CONTEXT_DELIVERY", 0, 0))},
+		{name: "turn-delivery-kept-silent", rule: "state", raw: d.export(s, opened, delivered, complete("completed", "COMPLETED_WITHOUT_CONTEXT_DELIVERY", 1, 0))},
+		{name: "turn-delivery-twice", rule: "twice", raw: d.export(s, opened, delivered, delivered)},
+		{name: "turn-observation-made-up", rule: "counts", raw: d.export(s, opened, complete("completed", "COMPLETED_WITHOUT_CONTEXT_DELIVERY", 0, 1))},
+		{name: "turn-delivery-behind-the-end", rule: "closed", raw: d.export(s, opened, without, delivered)},
+		{name: "turn-observation-behind-the-end", rule: "closed", raw: d.export(s, opened, later{&turn.Expiry{}, end}, later{observed, end})},
+		{name: "turn-completed-late", rule: "closed", raw: d.export(s, opened, later{without, end})},
+		{name: "turn-completed-twice", rule: "closed", raw: d.export(s, opened, without, without)},
+		{name: "turn-report-as-observed", rule: "class", raw: d.export(s, opened, &claimed)},
+		{name: "turn-expired-early", rule: "expired", raw: d.export(s, opened, later{&turn.Expiry{}, end - time.Millisecond})},
+		{name: "turn-late-and-open", rule: "late", raw: d.export(s, opened, &turn.Late{Reported: "completed"})},
+		{name: "turn-of-shared-token", rule: "client", raw: d.export(s, &shared)},
+	}
 }
 
-// A call outside a turn and a bridge's receipt are verified like any chain, and neither
-// claims more than it saw.
-func TestCallAndReceiptChains(t *testing.T) {
+// A call outside a turn is verified like any chain, and claims no more than was seen.
+func TestInteractionChain(t *testing.T) {
 	d := newDesk(t)
+	d.holds([]string{turn.HonestyPerimeter, turn.HonestyDelivery}, d.interactions())
+}
+
+// interactions are chains of calls outside a turn.
+func (d desk) interactions() []told {
 	s := d.subject("interaction", called(1, 0).InteractionID)
 	recorded := func(c turn.Call) *turn.Recorded {
 		return &turn.Recorded{Subject: s, Project: "prj_" + someID, Client: "shr_" + someID, Profile: "support", Environment: "staging", Call: c}
 	}
-	draft, doctor := called(1, 1), called(1, 0)
+	draft, doctor := called(1, 1), called(1, 1)
 	draft.Build = &turn.Build{Environment: "staging", Digest: someHash, Draft: true}
-	doctor.Tool, doctor.Items = "doctor", called(1, 1).Items
-	d.holds(
-		[]string{turn.HonestyPerimeter, turn.HonestyDelivery},
-		told{name: "a delivery", raw: d.export(s, recorded(called(1, 2))), says: "a call of find outside a turn, which handed out 2 items of Build 4 in staging"},
-		told{name: "of a draft", raw: d.export(s, recorded(draft)), says: "a call of find outside a turn, which handed out 1 item of a draft in staging"},
-		told{name: "nothing found", raw: d.export(s, recorded(called(1, 0))), says: "a call of find outside a turn, which handed out nothing"},
-		told{name: "another call", rule: "interaction", raw: d.export(s, recorded(called(2, 0)))},
-		told{name: "two calls", rule: "first-event", raw: d.export(s, recorded(called(1, 0)), recorded(called(1, 0)))},
-		told{name: "the doctor hands out", rule: "items-tool", raw: d.export(s, recorded(doctor))},
-	)
-
-	s = d.subject("bridge", "brg_"+someID)
-	bridged := func(kind, class string) *turn.Bridged {
-		return &turn.Bridged{Subject: s, Project: "prj_" + someID, Client: "cli_" + someID, Environment: "staging", Seen: turn.Seen{Kind: kind, Digest: someHash}, Class: class}
+	doctor.Tool = "doctor"
+	elsewhere := called(1, 1)
+	elsewhere.Build = &turn.Build{Environment: "production", Number: 4, Digest: someHash}
+	return []told{
+		{name: "interaction-delivery", raw: d.export(s, recorded(called(1, 2))), says: "a call of find outside a turn, which handed out 2 items of Build 4 in staging"},
+		{name: "interaction-draft", raw: d.export(s, recorded(draft)), says: "a call of find outside a turn, which handed out 1 item of a draft in staging"},
+		{name: "interaction-nothing", raw: d.export(s, recorded(called(1, 0))), says: "a call of find outside a turn, which handed out nothing"},
+		{name: "interaction-other-call", rule: "interaction", raw: d.export(s, recorded(called(2, 0)))},
+		{name: "interaction-twice", rule: "first-event", raw: d.export(s, recorded(called(1, 0)), recorded(called(1, 0)))},
+		{name: "interaction-doctor-hands-out", rule: "items-tool", raw: d.export(s, recorded(doctor))},
+		{name: "interaction-other-environment", rule: "build", raw: d.export(s, recorded(elsewhere))},
 	}
-	d.holds(
-		[]string{"Bridge-observed: a local bridge reports a file, process or HTTP transition that it saw. It shows no activity of a model or of a tool."},
-		told{name: "a receipt", raw: d.export(s, bridged("process.exit", "bridge-observed")), says: "a bridge reported one process.exit"},
-		told{name: "a tool's activity", rule: "seen", raw: d.export(s, bridged("tool.call", "bridge-observed"))},
-		told{name: "as if the gateway had seen it", rule: "class", raw: d.export(s, bridged("process.exit", "observed"))},
-	)
 }
 
-// The chains of a project, of its clients and of gaps are replayed by their own machines.
-func TestProjectChains(t *testing.T) {
+// S-089: a bridge's receipt is called the bridge's word, and no activity of a model or tool.
+func TestBridgeChain(t *testing.T) {
 	d := newDesk(t)
-	id := project.ProjectID("acme", "help")
-	s := d.subject("project", id)
+	d.holds([]string{"Bridge-observed: a local bridge reports a file, process or HTTP transition that it saw. It shows no activity of a model or of a tool."}, d.receipts())
+}
+
+// receipts are chains of bridge receipts.
+func (d desk) receipts() []told {
+	s := d.subject("bridge", "brg_"+someID)
+	bridged := func(client, kind, class string) *turn.Bridged {
+		return &turn.Bridged{Subject: s, Project: "prj_" + someID, Client: client + someID, Environment: "staging", Seen: turn.Seen{Kind: kind, Digest: someHash}, Class: class}
+	}
+	return []told{
+		{name: "bridge-receipt", raw: d.export(s, bridged("cli_", "process.exit", "bridge-observed")), says: "a bridge reported one process.exit"},
+		{name: "bridge-tool", rule: "seen", raw: d.export(s, bridged("cli_", "tool.call", "bridge-observed"))},
+		{name: "bridge-as-observed", rule: "class", raw: d.export(s, bridged("cli_", "process.exit", "observed"))},
+		{name: "bridge-shared-token", rule: "client", raw: d.export(s, bridged("shr_", "process.exit", "bridge-observed"))},
+	}
+}
+
+// The chain of a project says what its environments have selected.
+func TestProjectChain(t *testing.T) {
+	d := newDesk(t)
+	d.holds(nil, d.projects())
+}
+
+// projects are chains of projects.
+func (d desk) projects() []told {
+	s := d.subject("project", project.ProjectID("acme", "help"))
 	opened := &project.Opened{Subject: s, Handle: "acme", Slug: "help", Session: someHash}
 	build := func(number int64) project.BuildRef {
 		return project.BuildRef{Number: number, Digest: someHash, Documents: 3, PublishedAt: began}
@@ -197,40 +275,63 @@ func TestProjectChains(t *testing.T) {
 	saved := func(environment string) *project.Saved {
 		return &project.Saved{Environment: environment, Draft: build(0), Session: someHash}
 	}
-	d.holds(nil,
-		told{name: "opened", raw: d.export(s, opened), says: "the project acme/help has selected nothing in production and nothing in staging"},
-		told{name: "published", raw: d.export(s, opened, published("production", 1), published("production", 2), saved("staging")), says: "the project acme/help has selected Build 2 in production and a draft in staging"},
-		told{name: "a Build is left out", rule: "build-number", raw: d.export(s, opened, published("production", 2))},
-		told{name: "a Build is made anew", rule: "build-number", raw: d.export(s, opened, published("production", 1), published("production", 1))},
-		told{name: "a draft in production", rule: "draft-environment", raw: d.export(s, opened, saved("production"))},
-		told{name: "of another path", rule: "subject-id", raw: d.export(s, &project.Opened{Subject: s, Handle: "acme", Slug: "other", Session: someHash})},
-	)
-
-	s = d.subject("contextclient", "cli_"+someID)
-	created := &project.Created{
-		Subject: s, Project: id, Name: "gateway", Kind: "custom", Profile: "support", Environment: "production", TurnProtocol: "required", TokenHash: someHash, Session: someHash,
+	return []told{
+		{name: "project-opened", raw: d.export(s, opened), says: "the project acme/help has selected nothing in production and nothing in staging"},
+		{name: "project-published", raw: d.export(s, opened, published("production", 1), published("production", 2), saved("staging")), says: "the project acme/help has selected Build 2 in production and a draft in staging"},
+		{name: "project-build-left-out", rule: "build-number", raw: d.export(s, opened, published("production", 2))},
+		{name: "project-build-anew", rule: "build-number", raw: d.export(s, opened, published("production", 1), published("production", 1))},
+		{name: "project-draft-in-production", rule: "draft-environment", raw: d.export(s, opened, saved("production"))},
+		{name: "project-other-path", rule: "subject-id", raw: d.export(s, &project.Opened{Subject: s, Handle: "acme", Slug: "other", Session: someHash})},
+		{name: "project-nobody", rule: "session", raw: d.export(s, &project.Opened{Subject: s, Handle: "acme", Slug: "help"})},
 	}
-	rotated, revoked := &project.Rotated{Generation: 2, TokenHash: otherHash, Session: someHash}, &project.RevokedEvent{Session: someHash}
-	d.holds(nil,
-		told{name: "rotated", status: "active", raw: d.export(s, created, rotated), says: "the client is of kind custom in production, its turn protocol required, its token number 2"},
-		told{name: "revoked", status: "revoked", raw: d.export(s, created, revoked), says: "the client is of kind custom in production, its turn protocol required, its token number 1; it is revoked since 2026-03-01T09:00:00.000Z"},
-		told{name: "revoked and rotated", rule: "rotated-revoked", raw: d.export(s, created, revoked, rotated)},
-		told{name: "a generation is left out", rule: "generation", raw: d.export(s, created, &project.Rotated{Generation: 3, TokenHash: otherHash, Session: someHash})},
-		told{name: "the token itself", rule: "token-hash", raw: d.export(s, created, &project.Rotated{Generation: 2, TokenHash: "seif_" + someID, Session: someHash})},
-	)
+}
 
-	s = d.subject("gap", "gap_"+someID)
+// The chain of a client says what it is bound to and whether its token opens anything.
+func TestClientChain(t *testing.T) {
+	d := newDesk(t)
+	d.holds(nil, d.clients())
+}
+
+// clients are chains of clients.
+func (d desk) clients() []told {
+	s := d.subject("contextclient", "cli_"+someID)
+	created := &project.Created{
+		Subject: s, Project: project.ProjectID("acme", "help"), Name: "gateway", Kind: "custom", Profile: "support", Environment: "production", TurnProtocol: "required", TokenHash: someHash, Session: someHash,
+	}
+	bridge := *created
+	bridge.Kind = "bridge"
+	rotated, revoked := &project.Rotated{Generation: 2, TokenHash: otherHash, Session: someHash}, &project.RevokedEvent{Session: someHash}
+	return []told{
+		{name: "client-rotated", status: "active", raw: d.export(s, created, rotated), says: "the client is of kind custom in production, its turn protocol required, its token number 2"},
+		{name: "client-revoked", status: "revoked", raw: d.export(s, created, revoked), says: "the client is of kind custom in production, its turn protocol required, its token number 1; it is revoked since 2026-03-01T09:00:00.000Z"},
+		{name: "client-rotated-after-revoked", rule: "rotated-revoked", raw: d.export(s, created, revoked, rotated)},
+		{name: "client-generation-left-out", rule: "generation", raw: d.export(s, created, &project.Rotated{Generation: 3, TokenHash: otherHash, Session: someHash})},
+		{name: "client-token-itself", rule: "token-hash", raw: d.export(s, created, &project.Rotated{Generation: 2, TokenHash: "seif_" + someID, Session: someHash})},
+		{name: "client-token-again", rule: "token-again", raw: d.export(s, created, &project.Rotated{Generation: 2, TokenHash: someHash, Session: someHash})},
+		{name: "client-bridge-with-turns", rule: "client", raw: d.export(s, &bridge)},
+	}
+}
+
+// The chain of a gap says what a client reported, and not that it is so.
+func TestGapChain(t *testing.T) {
+	d := newDesk(t)
+	d.holds([]string{"A gap is what a client reported to be missing. Whether it was missing is not checked."}, d.gaps())
+}
+
+// gaps are chains of gaps.
+func (d desk) gaps() []told {
+	s := d.subject("gap", "gap_"+someID)
 	reported := func(b *project.Selection, task, ref *evidence.Commitment) *project.Reported {
-		return &project.Reported{Subject: s, Project: id, Client: "cli_" + someID, Environment: "production", Build: b, Task: task, Ref: ref}
+		return &project.Reported{Subject: s, Project: project.ProjectID("acme", "help"), Client: "cli_" + someID, Environment: "production", Build: b, Task: task, Ref: ref}
 	}
 	some, at := &evidence.Commitment{Text: someHash, Length: 9}, &project.Selection{Environment: "production", Number: 2, Digest: someHash}
-	d.holds(
-		[]string{"A gap is what a client reported to be missing. Whether it was missing is not checked."},
-		told{name: "for a task", raw: d.export(s, reported(at, some, nil)), says: "a client reported a gap for a task of Build 2 in production"},
-		told{name: "for a ref", raw: d.export(s, reported(nil, nil, some)), says: "a client reported a gap for a ref while nothing was selected in production"},
-		told{name: "for both", rule: "gap-about", raw: d.export(s, reported(at, some, some))},
-		told{name: "twice", rule: "first-event", raw: d.export(s, reported(at, some, nil), reported(at, some, nil))},
-	)
+	return []told{
+		{name: "gap-task", raw: d.export(s, reported(at, some, nil)), says: "a client reported a gap for a task of Build 2 in production"},
+		{name: "gap-ref", raw: d.export(s, reported(nil, nil, some)), says: "a client reported a gap for a ref while nothing was selected in production"},
+		{name: "gap-both", rule: "gap-about", raw: d.export(s, reported(at, some, some))},
+		{name: "gap-twice", rule: "first-event", raw: d.export(s, reported(at, some, nil), reported(at, some, nil))},
+		{name: "gap-other-environment", rule: "gap-build", raw: d.export(s, reported(&project.Selection{Environment: "staging", Number: 2, Digest: someHash}, some, nil))},
+	}
 }
 
 // A chain of these kinds by another machine is not proved.

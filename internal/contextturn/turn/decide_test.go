@@ -352,7 +352,14 @@ func TestNames(t *testing.T) {
 }
 
 // Every state has its sentence, and what is no state has none.
+//
+// S-012: a completed turn without a delivery says only that none was observed here.
+// S-013: it says in so many words that nothing follows from that about the model.
 func TestSentences(t *testing.T) {
+	want := "The client reported completion, and no context delivery was observed through this perimeter during the turn. That says nothing about what the model used, answered or left aside."
+	if got := turn.Sentence("COMPLETED_WITHOUT_CONTEXT_DELIVERY"); got != want {
+		t.Errorf("without a delivery: %s", got)
+	}
 	seen := map[string]bool{}
 	for _, s := range []string{turn.Open, turn.WithDelivery, turn.WithoutDelivery, turn.Expired, turn.ReportedCanceled, turn.ReportedFailed} {
 		if turn.Sentence(s) == "" || seen[turn.Sentence(s)] {
