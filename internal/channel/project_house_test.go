@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
 
 	"countersign/internal/channel/edge"
 	builds "countersign/internal/contextturn/content"
@@ -86,13 +87,17 @@ func (h *house) project(slug string) *project {
 	turn := created("start", start)["turn"].(map[string]any)["id"].(string)
 	p.named = map[string]string{"project": p.id, "client": p.client, "shared client": p.shared, "context turn": turn}
 	p.ask(p.token, "/compass", map[string]any{"task": "Is the money back on the card?"}, set("X-SEIF-Turn-Id", turn)).is(h.t, "compass", 200, "")
-	p.named["gap"] = created("gap", p.ask(p.token, "/report-gap", map[string]any{"task": "What about gift cards?", "detail": "Asked twice."}, set("X-SEIF-Turn-Id", turn)))["gapId"].(string)
-	p.named["interaction of a turn"] = p.newest()
-	p.ask(p.plainToken, "/resolve", map[string]any{"ref": "refunds"}).is(h.t, "resolve", 200, "")
-	p.named["interaction"] = p.newest()
+	gap := created("gap", p.ask(p.token, "/report-gap", map[string]any{"task": "What about gift cards?", "detail": "Asked twice."}, set("X-SEIF-Turn-Id", turn)))
+	p.named["gap"], p.named["interaction of a turn"] = gap["gapId"].(string), interaction(gap)
+	p.named["interaction"] = interaction(p.ask(p.plainToken, "/resolve", map[string]any{"ref": "refunds"}).members())
 	receipt := created("receipt", p.ask(p.bridgeToken, "/bridge/receipts", map[string]any{"kind": "file.read", "digest": strings.Repeat("ab", 32)}, key()))
 	p.named["receipt"] = receipt["receipt"].(map[string]any)["id"].(string)
 	return p
+}
+
+// interaction is the id of the interaction that an answer is of.
+func interaction(answer map[string]any) string {
+	return answer["interaction"].(map[string]any)["id"].(string)
 }
 
 // publish publishes documents that are stored.
@@ -104,21 +109,15 @@ func (p *project) publish(environment string, draft bool, texts ...string) answe
 // create makes a client of production.
 func (p *project) create(name, kind, turns string) answer {
 	p.t.Helper()
+	p.clock.Move(time.Millisecond)
 	return p.projects("POST", "/"+p.id+"/mcp/clients", map[string]any{"name": name, "kind": kind, "profile": "support", "environment": "production", "turnProtocol": turns})
 }
 
 // ask sends a client's request; path is what follows /context.
 func (p *project) ask(token, path string, body any, edits ...edit) answer {
 	p.t.Helper()
+	p.clock.Move(time.Millisecond) // ids sort by time, on a clock that stands too
 	return p.do("POST", p.path+"/context"+path, body, append([]edit{set("Authorization", "Bearer "+token)}, edits...)...)
-}
-
-// newest is the id of the newest interaction.
-func (p *project) newest() string {
-	p.t.Helper()
-	a := p.projects("GET", "/"+p.id+"/interactions?limit=1", nil)
-	a.is(p.t, "interactions", 200, "")
-	return a.members()["interactions"].([]any)[0].(map[string]any)["id"].(string)
 }
 
 // recorded is what the owner sees of the project: how far each chain has come.
