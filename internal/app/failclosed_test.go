@@ -39,10 +39,15 @@ var dependencies = map[string]struct{ play, none string }{
 	"settle.Ledger":    {play: "ledger"},
 	"managed.Executor": {play: "executor"},
 	"managed.Contexts": {play: "contexts"},
+	"perimeter.Ledger": {play: "context gateway"},
 	"workspace.Runs":   {play: "verification"},
 	"attack.Runs":      {play: "attacks"},
 
 	"edge.Config.Ready":            {play: "ready"}, // the engine's Ping
+	"perimeter.Config.Fault":       {none: "nil in the product"},
+	"perimeter.Config.MAC":         {none: "is a keyed hash and asks nobody"},
+	"projects.Perimeter":           {none: "is the context gateway, whose ledger has a row"},
+	"traces.Chains":                {none: "is the gateway's export, whose ledger has a row"},
 	"owner.Config.Hosting":         {play: "ready"},
 	"workspace.Config.SignIn":      {none: "is made of identity.Owners, whose ledger has a row"},
 	"attack.Config.SignIn":         {none: "is made of identity.Owners, whose ledger has a row"},
@@ -159,7 +164,8 @@ var plays = map[string]func(*testing.T){
 			errs: "PROVIDER_ERROR", hangs: "PROVIDER_TIMEOUT", panics: "PROVIDER_ERROR", late: "PROVIDER_TIMEOUT", garbles: "PROVIDER_ERROR", // the authored one has no repair
 		}})
 	},
-	"contexts": attemptContexts,
+	"contexts":        attemptContexts,
+	"context gateway": contextGateway,
 	"policies": func(t *testing.T) {
 		b := openBooth(t, []string{"app.engine"})
 		for _, where := range []string{"read", "commit"} {
