@@ -2,6 +2,7 @@ package content
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -55,7 +56,11 @@ func check(docs []*Document, cases []Case, all bool) []Fault {
 		}
 	}
 	for _, circle := range circles(docs, byRef) {
-		add(circle[0].place(), "it supersedes itself by way of %s; remove one of them", strings.Join(refs(circle), ", "))
+		way := strings.Join(refs(circle[:min(len(circle), 5)]), ", ")
+		if more := len(circle) - 5; more > 0 {
+			way += fmt.Sprintf(" and %d more", more)
+		}
+		add(circle[0].place(), "it supersedes itself by way of %s; remove one of them", way)
 	}
 	ids := make(map[string]Case, len(cases))
 	for _, c := range cases {
@@ -99,8 +104,11 @@ func refs(docs []*Document) []string {
 	return names
 }
 
-// circles returns one circle of supersedes for each way back into a path. It keeps
-// its own stack, because a chain may be as long as a Build.
+// maxCircles bounds the circles that are told at once.
+const maxCircles = 20
+
+// circles returns one circle of supersedes for each way back into a path, at most
+// maxCircles. It keeps its own stack, because a chain may be as long as a Build.
 func circles(docs []*Document, byRef map[string]*Document) (found [][]*Document) {
 	const open, done = 1, 2
 	type step struct {
@@ -128,14 +136,14 @@ func circles(docs []*Document, byRef map[string]*Document) (found [][]*Document)
 				mark[to] = open
 				path = append(path, step{d: to})
 			case mark[to] == open:
-				var circle []*Document
-				for i := len(path) - 1; ; i-- {
-					circle = append([]*Document{path[i].d}, circle...)
-					if path[i].d == to {
-						break
-					}
+				from := slices.IndexFunc(path, func(s step) bool { return s.d == to })
+				circle := make([]*Document, 0, len(path)-from)
+				for _, s := range path[from:] {
+					circle = append(circle, s.d)
 				}
-				found = append(found, circle)
+				if found = append(found, circle); len(found) == maxCircles {
+					return found
+				}
 			}
 		}
 	}

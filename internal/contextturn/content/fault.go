@@ -23,7 +23,11 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Text)
 }
 
-// Error joins faults to an error, a line each; nil when there are none.
+// maxTold bounds the faults of an error.
+const maxTold = 20
+
+// Error joins faults to an error, a line each, the first twenty; nil when there are
+// none.
 func Error(faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
@@ -34,9 +38,12 @@ func Error(faults []Fault) error {
 type faultError []Fault
 
 func (e faultError) Error() string {
-	lines := make([]string, len(e))
-	for i, f := range e {
-		lines[i] = f.String()
+	lines := make([]string, min(len(e), maxTold))
+	for i := range lines {
+		lines[i] = e[i].String()
+	}
+	if more := len(e) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return "content: " + strings.Join(lines, "\n")
 }
