@@ -15,11 +15,13 @@ import (
 // Reserved lists, sorted, the handles that no project has: a handle is the first segment
 // of a path, and these are or may become first segments of the server's own routes.
 var Reserved = []string{
-	"admin", "api", "approvals", "assets", "attacks", "bench", "bridge", "builds", "clients", "context", "context-turns",
-	"docs", "events", "favicon", "freeze", "guardian", "guardians", "health", "healthz", "help", "incident", "incidents",
-	"inventory", "limits", "livez", "login", "logout", "mcp", "metrics", "openapi", "openapi.json", "operations", "policies",
-	"production", "projects", "protocol", "readyz", "reasons", "robots", "run", "runbook", "runs", "services", "settings", "staging",
-	"static", "status", "store", "stream", "traces", "turns", "version", "well-known", "workspace", "www",
+	"about", "account", "admin", "api", "approvals", "assets", "attacks", "auth", "bench", "bridge", "builds", "capabilities", "clients", "contact",
+	"context", "context-turns", "dashboard", "docs", "download", "events", "evidence", "export", "favicon", "freeze", "gaps", "graphql", "guardian",
+	"guardians", "health", "healthz", "help", "incident", "incidents", "inventory", "keys", "limits", "livez", "login", "logout", "mcp", "metrics",
+	"oauth", "openapi", "openapi.json", "operations", "owner", "policies", "privacy", "production", "projects", "protocol", "readyz", "reasons",
+	"recorder", "register", "robots", "run", "runbook", "runs", "schemas", "search", "security", "services", "session", "sessions", "settings", "setup",
+	"signup", "staging", "static", "status", "store", "stream", "system", "terms", "traces", "turns", "user", "users", "verify", "version",
+	"well-known", "workspace", "www",
 }
 
 var (
