@@ -288,3 +288,44 @@ func attemptContexts(t *testing.T) {
 		}
 	}
 }
+
+// S-071 S-077: fifteen minutes after its start a turn that nobody completed has expired. The
+// settler writes that down, once, with two replicas at work on PostgreSQL, and leaves a turn that is open.
+func TestContextTurnIsSettled(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		d := openDesk(t, url)
+		if url != "" {
+			serve(t, app.Config{Dir: d.dir, Addr: "localhost:0", Database: url, Clock: d.clock}) // another replica
+		}
+		project, _ := d.project("shop")
+		token := d.owns("POST", "/"+project+"/mcp/clients", map[string]any{
+			"name": "asker", "kind": "custom", "profile": "support", "environment": "production", "turnProtocol": "required",
+		}).is(t, "client", 201, "").at("token").(string)
+		start := func(key string) string {
+			return send(t, "POST", d.origin+"/acme/shop/context/turns/start", map[string]any{}, map[string]string{"Authorization": "Bearer " + token, "Idempotency-Key": key}).
+				is(t, "start", 201, "").at("turn", "id").(string)
+		}
+		chain := func(turn string) string {
+			return string(d.owns("GET", "/"+project+"/turns/"+turn+"/evidence", nil).is(t, "evidence", 200, "").body)
+		}
+		old := start("key-of-the-old-turn")
+		d.move(14 * time.Minute)
+		young := start("key-of-the-young-turn")
+		if strings.Contains(chain(old), `"contextturn.expired"`) {
+			t.Error("expired after 14 minutes")
+		}
+		d.move(time.Minute)
+		waitFor(t, "the old turn is settled", func() bool { return strings.Contains(chain(old), `"contextturn.expired"`) })
+		if n := strings.Count(chain(old), `"type":"contextturn.expired"`); n != 1 {
+			t.Errorf("%d contextturn.expired", n)
+		}
+		if strings.Contains(chain(young), `"contextturn.expired"`) {
+			t.Error("the young turn has expired")
+		}
+		for id, want := range map[string]string{old: "EXPIRED_OR_INCOMPLETE", young: "OPEN"} {
+			if got := d.owns("GET", "/"+project+"/turns/"+id, nil).at("status"); got != want {
+				t.Errorf("%s is %v, want %s", id, got, want)
+			}
+		}
+	})
+}
