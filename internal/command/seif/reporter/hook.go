@@ -22,8 +22,8 @@ import (
 // than 300 ms: the outbox takes a few, one attempt sendWithin at most.
 const (
 	sendWithin = 200 * time.Millisecond
-	// endWithin is for its input, from its beginning.
-	endWithin = 280 * time.Millisecond
+	// inputWithin is how long it waits for its input, from its beginning.
+	inputWithin = time.Second
 	// storeWithin is how long it waits for its turn at the outbox, which only a crowd of hooks makes
 	// longer than a few milliseconds. It is worth more than the 300 ms: what is not put in is lost.
 	storeWithin = 2 * time.Second
@@ -58,7 +58,7 @@ func Hook(in io.Reader, complain io.Writer, began time.Time) {
 	var line string
 	select {
 	case line = <-said:
-	case <-time.After(time.Until(began.Add(endWithin))):
+	case <-time.After(time.Until(began.Add(inputWithin))):
 		line = lateEnd(understood, said)
 	}
 	if line != "" {
@@ -66,7 +66,7 @@ func Hook(in io.Reader, complain io.Writer, began time.Time) {
 	}
 }
 
-// lateEnd is what there is to complain of when endWithin is over. An input that was understood is
+// lateEnd is what there is to complain of when inputWithin is over. An input that was understood is
 // being stored or sent, each within its own bound; the one here is the last resort.
 func lateEnd(understood <-chan struct{}, said <-chan string) string {
 	select {
