@@ -47,6 +47,8 @@ func TestScript(t *testing.T) {
 			"change": change,
 			"server": server,
 			"word":   word,
+			"post":   post,
+			"member": member,
 		},
 	})
 }

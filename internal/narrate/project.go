@@ -140,8 +140,11 @@ func (b *Build) name() string {
 	return fmt.Sprintf("build %d", b.Number)
 }
 
-func (b *Build) holds() string {
-	return fmt.Sprintf("%s, %s, %d bytes", counted(b.Documents, "document"), counted(b.Cases, "test case"), b.Bytes)
+func (b *Build) holds() string { return Holds(b.Documents, b.Cases, b.Bytes) }
+
+// Holds is what is in a Build, in a few words.
+func Holds(documents, cases, bytes int64) string {
+	return fmt.Sprintf("%s, %s, %d bytes", counted(documents, "document"), counted(cases, "test case"), bytes)
 }
 
 func counted(n int64, what string) string {

@@ -124,7 +124,7 @@ func (c *publishCommand) checked(s command.Streams, f *content.Folder, digest st
 			"environment": c.Env, "draft": c.Draft, "digest": digest, "documents": len(m.Documents), "cases": len(m.Cases), "bytes": m.Bytes(), "dryRun": true,
 		})
 	}
-	_, err := fmt.Fprintf(s.Out, "The folder can be published; nothing was sent.\n  digest   %s\n  holds    documents: %d, test cases: %d, bytes: %d\n", digest, len(m.Documents), len(m.Cases), m.Bytes())
+	_, err := fmt.Fprintf(s.Out, "The folder can be published; nothing was sent.\n  digest   %s\n  holds    %s\n", digest, narrate.Holds(int64(len(m.Documents)), int64(len(m.Cases)), m.Bytes()))
 	return err
 }
 
