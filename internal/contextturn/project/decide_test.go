@@ -182,8 +182,7 @@ func TestClientRequest(t *testing.T) {
 	}
 }
 
-// S-017: of a token the chain and the state hold the SHA-256 and nothing else that was
-// given, and each rotation makes it another one. A revoked client stays so.
+// Each rotation makes the token another one. A revoked client stays so.
 func TestClientLife(t *testing.T) {
 	b := newBadge(t)
 	if reasons := b.rotate(hash("a")) + b.revoke(); reasons != "NOT_FOUNDNOT_FOUND" {
