@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,7 +21,7 @@ type Build struct {
 	over     [][]int             // who supersedes a document
 	against  [][]int             // who is in conflict with a document, from both sides
 
-	folder string
+	folder *folder
 	db     *sql.DB
 	match  *sql.Stmt // row and score of every document with one of the words
 	counts *sql.Stmt // in how many documents each of the words stands
@@ -48,7 +47,7 @@ func Open(ctx context.Context, manifest content.Manifest, load Load) (*Build, er
 	if _, _, err := manifest.Encode(); err != nil {
 		return nil, fmt.Errorf("tools: open a Build: %w", err)
 	}
-	folder, err := os.MkdirTemp("", "countersign-build-")
+	folder, err := newFolder()
 	if err != nil {
 		return nil, fmt.Errorf("tools: open a Build: %w", err)
 	}
@@ -75,7 +74,7 @@ func (b *Build) Close() error {
 		if b.db != nil {
 			b.failed = b.db.Close()
 		}
-		b.failed = errors.Join(b.failed, os.RemoveAll(b.folder))
+		b.failed = errors.Join(b.failed, b.folder.remove())
 	})
 	return b.failed
 }

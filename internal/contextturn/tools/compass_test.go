@@ -332,3 +332,24 @@ func TestRequestsThatABuildDoesNotTake(t *testing.T) {
 		t.Errorf("an unknown case: %v, %v", answer, err)
 	}
 }
+
+// Equal documents stand in the order of their refs, and a limit takes the first.
+func TestEqualScoresStandByRef(t *testing.T) {
+	t.Parallel()
+	var docs, refs []string
+	for i := range 80 {
+		ref := fmt.Sprintf("d%02d", (i*37)%80)
+		docs = append(docs, document(ref, "Granite", "A stone."))
+		refs = append(refs, ref)
+	}
+	slices.Sort(refs)
+	b := openDocuments(t, docs)
+	for _, limit := range []int64{1, 7, MaxLimit} {
+		if got := refsOf(find(t, b, "", "granite", limit)); !slices.Equal(got, refs[:limit]) {
+			t.Errorf("limit %d: %v", limit, got)
+		}
+	}
+	if got := refsOf(compass(t, b, "", "granite")); !slices.Equal(got, refs[:MaxItems]) {
+		t.Errorf("compass: %v", got)
+	}
+}

@@ -44,7 +44,8 @@
 // Every document is checked against its hash and read again when a Build is opened;
 // the first that is not what the manifest says ends it. The index is SQLite FTS5 in
 // a temporary folder of the machine, whatever engine keeps the ledger, so that both
-// give the same answers. It is derived, is never evidence, and goes with [Build.Close].
+// give the same answers. It is derived, is never evidence, and goes with [Build.Close];
+// what a killed process left is removed by the next that opens a Build.
 // A query reaches it as quoted words only, never as syntax.
 package tools
 

@@ -37,7 +37,7 @@ INSERT INTO term (term, docs) SELECT term, doc FROM vocabulary;
 `
 
 func (b *Build) open(query string) (*sql.DB, error) {
-	file := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(b.folder, "index"), RawQuery: query}
+	file := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(b.folder.path, "index"), RawQuery: query}
 	return sql.Open("sqlite", file.String())
 }
 
