@@ -3,6 +3,7 @@ package asowner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,7 +75,11 @@ func (c *publishCommand) Run(ctx context.Context, s command.Streams) error {
 		return c.checked(s, folder, digest)
 	}
 	return c.asked(ctx, s, "project list", func(o *client.Owner) error {
-		if err := c.send(ctx, o, folder, told); err != nil {
+		err := c.send(ctx, o, folder, told)
+		if _, refused := errors.AsType[*client.RefusedError](err); err != nil && !refused {
+			return fmt.Errorf("the documents did not all arrive, give the same command again: %w", err)
+		}
+		if err != nil {
 			return err
 		}
 		told.say("Stored the documents; the server publishes.")
