@@ -129,13 +129,18 @@ func TestAttemptInContextTurn(t *testing.T) {
 			}, "REPORTED_CANCELLED", "cancelled", false},
 		} {
 			run := d.runFor(client)
-			var told decide.Briefing
-			var before []any
+			type seen struct {
+				told  decide.Briefing
+				turns []any
+			}
+			asked := make(chan seen, 1)
 			w.let(func(ctx context.Context, b decide.Briefing) error {
-				told, before = b, d.turns(project, client)
+				asked <- seen{b, d.turns(project, client)}
 				return c.during(ctx, run)
 			})
 			d.ask("POST", "/runs/"+run+"/step", map[string]any{})
+			first := <-asked
+			told, before := first.told, first.turns
 			text, _ := json.Marshal(told)
 			if !strings.Contains(told.Context, "sent to the home address") || strings.Contains(string(text), "trn_") || strings.Contains(string(text), "seif_") {
 				t.Errorf("%s: the executor is told %q", c.name, text)
@@ -265,7 +270,7 @@ func (c *failingContexts) Complete(ctx context.Context, client, turn, key, statu
 
 // attemptContexts lets what hands out context to attempts fail: none is held up (S-085).
 func attemptContexts(t *testing.T) {
-	b := openBooth(t, []string{"managed.Contexts"}, func(c *app.Config) { *c = app.WithPatience(*c, 200*time.Millisecond) })
+	b := openBooth(t, []string{"managed.Contexts"})
 	project, client := b.project("shop")
 	b.handOut(project)
 	for _, where := range []string{"open", "ask", "complete"} {
