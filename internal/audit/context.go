@@ -15,15 +15,15 @@ func (m *machine) chooseContext(kind string) bool {
 		r := turn.NewReplay(kind)
 		m.replay, m.status = r, func() string { return r.State().Status }
 		m.says = func() string { return turnSays(r.State()) }
-		m.cannotShow = []string{turn.HonestyPerimeter, turn.HonestyDelivery, turn.HonestyObservation, turn.HonestyReported, turn.HonestyNotObserved}
+		m.boundary = []string{turn.HonestyPerimeter, turn.HonestyDelivery, turn.HonestyObservation, turn.HonestyReported, turn.HonestyNotObserved}
 	case turn.KindInteraction:
 		r := turn.NewReplay(kind)
 		m.replay, m.says = r, func() string { return callSays(r.Interaction()) }
-		m.cannotShow = []string{turn.HonestyPerimeter, turn.HonestyDelivery}
+		m.boundary = []string{turn.HonestyPerimeter, turn.HonestyDelivery}
 	case turn.KindBridge:
 		r := turn.NewReplay(kind)
 		m.replay, m.says = r, func() string { return fmt.Sprintf("a bridge reported one %s", r.Receipt().Seen.Kind) }
-		m.cannotShow = []string{turn.HonestyBridge}
+		m.boundary = []string{turn.HonestyBridge}
 	case project.Kind:
 		r := project.NewReplay()
 		m.replay, m.says = r, func() string { return projectSays(r.State()) }
@@ -34,7 +34,7 @@ func (m *machine) chooseContext(kind string) bool {
 	case project.KindGap:
 		r := project.NewGapReplay()
 		m.replay, m.says = r, func() string { return gapSays(r.State()) }
-		m.cannotShow = []string{"A gap is what a client reported to be missing. Whether it was missing is not checked."}
+		m.boundary = []string{"A gap is what a client reported to be missing. Whether it was missing is not checked."}
 	default:
 		return false
 	}

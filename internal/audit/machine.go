@@ -22,8 +22,8 @@ type machine struct {
 	replay replay
 	says   func() string // what a lawful chain comes to
 	status func() string
-	// cannotShow is what a chain of the kind cannot show, beside what no chain can.
-	cannotShow []string
+	// boundary says what a chain of the kind is evidence of, and of what not.
+	boundary []string
 }
 
 func (m *machine) apply(e evidence.Event) {

@@ -24,6 +24,7 @@ type Report struct {
 	*evidence.Report
 	Receipts   Receipts   `json:"receipts"`
 	Lawfulness Lawfulness `json:"lawfulness"`
+	Boundary   []string   `json:"boundary"` // what a chain of this kind is evidence of, and of what not; empty for most
 	Verified   bool       `json:"verified"` // [Report.OK]
 
 	keys keyIDs
@@ -138,11 +139,8 @@ func (r *Report) print(w io.Writer, name string, cannotShow []string) error {
 	p.part("lawfulness", r.Lawfulness.Proved, r.Lawfulness.Reason, r.Lawfulness.Failures, unlawful)
 	p.line("")
 	if len(cannotShow) > 0 {
-		p.line("  What this cannot show:")
-		for _, sentence := range cannotShow {
-			p.wrapped("  - ", "    ", sentence)
-		}
-		p.line("")
+		p.list("What this is evidence of, and of what not:", r.Boundary)
+		p.list("What this cannot show:", cannotShow)
 	}
 	if r.OK() {
 		p.line("  VERIFIED  every check holds")
@@ -184,6 +182,18 @@ func (p *printer) part(name string, ok bool, note string, failures int, findings
 	if more := failures - len(findings); more > 0 {
 		p.line("      and %d more", more)
 	}
+}
+
+// list writes sentences under a heading, unless there are none.
+func (p *printer) list(heading string, sentences []string) {
+	if len(sentences) == 0 {
+		return
+	}
+	p.line("  %s", heading)
+	for _, sentence := range sentences {
+		p.wrapped("  - ", "    ", sentence)
+	}
+	p.line("")
 }
 
 // lineWidth is where sentences are broken.

@@ -44,8 +44,8 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 		return nil, err
 	}
 	keys.name(integrity.KeyID)
-	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: m.lawfulness(integrity.Subject), keys: keys}
-	report.CannotShow = append(append(report.CannotShow, m.cannotShow...), cannotShow(report.Receipts.Keys, report.Receipts.Stated)...)
+	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: m.lawfulness(integrity.Subject), Boundary: append([]string{}, m.boundary...), keys: keys}
+	report.CannotShow = append(report.CannotShow, cannotShow(report.Receipts.Keys, report.Receipts.Stated)...)
 	report.Verified = report.OK()
 	return report, nil
 }
