@@ -64,6 +64,7 @@ console.log(answer);
 // applications are handed what was published.
 // S-002: the application opens, asks and reports; by hand it is three requests.
 // S-008: the hook's intention is in the turn.
+// S-047: it is recorded while the turn is open.
 func TestShownContext(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"node", "go", "sha256sum", "base64"} {

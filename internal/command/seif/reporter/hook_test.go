@@ -237,6 +237,7 @@ func TestHookWithHangingServer(t *testing.T) {
 
 // Whatever is wrong the hook ends with status 0, prints nothing, and complains in one line that
 // repeats nothing of the input.
+// S-054: a value over its bound is not sent.
 func TestHookNeverBlocks(t *testing.T) {
 	t.Parallel()
 	p := newPerimeter(t)
