@@ -40,6 +40,7 @@ func TestVerdictBySharedWords(t *testing.T) {
 	for _, c := range []struct{ task, want string }{
 		{"amber basalt copper dolomite emerald", Covered},
 		{"zircon yttrium xenon emerald feldspar", Partial},
+		{"amber basalt copper emerald", Partial},
 		{"the ambers and the basalts", Covered}, // stems, without stop words
 		{"emerald feldspar", Gap},
 		{"and the of", Gap},
@@ -351,5 +352,19 @@ func TestEqualScoresStandByRef(t *testing.T) {
 	}
 	if got := refsOf(compass(t, b, "", "granite")); !slices.Equal(got, refs[:MaxItems]) {
 		t.Errorf("compass: %v", got)
+	}
+}
+
+// Of more than 64 words the rarest are searched, so that a long text has its price.
+func TestOnlyTheRarestOfManyWordsAreSearched(t *testing.T) {
+	t.Parallel()
+	b := openDocuments(t, []string{
+		document("many", "Page", words("rare", maxSearched)), document("one", "Page", "common"), document("two", "Page", "common"),
+	})
+	if got := refsOf(find(t, b, "", "common "+words("rare", maxSearched), 10)); !slices.Equal(got, []string{"many"}) {
+		t.Errorf("65 words: %v", got)
+	}
+	if got := refsOf(find(t, b, "", "common "+words("rare", maxSearched-1), 10)); !slices.Equal(got, []string{"many", "one", "two"}) {
+		t.Errorf("64 words: %v", got)
 	}
 }

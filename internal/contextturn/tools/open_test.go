@@ -106,7 +106,7 @@ func TestOpenRefusesWhatIsNotTheManifests(t *testing.T) {
 		{"supersedes what is not there", partOf, blobs.load, ErrDamaged},
 		{"not a manifest", twice, blobs.load, content.ErrManifest},
 		{"too few documents", folder.Manifest, func(ctx context.Context, hashes []string) ([][]byte, error) {
-			return blobs.load(ctx, hashes[1:])
+			return blobs.load(ctx, hashes[:len(hashes)-1])
 		}, ErrDamaged},
 		{"the store fails", folder.Manifest, func(context.Context, []string) ([][]byte, error) { return nil, stop }, stop},
 	} {
