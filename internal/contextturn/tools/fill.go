@@ -87,6 +87,14 @@ func (b *Build) fill(ctx context.Context, load Load) (err error) {
 	batches := make(chan batch, 1)
 	go func() {
 		defer close(batches)
+		defer func() { // a reader that fails on a document must not end the process
+			if v := recover(); v != nil {
+				select {
+				case batches <- batch{err: fmt.Errorf("%w: reading failed: %v", ErrDamaged, v)}:
+				case <-stop.Done():
+				}
+			}
+		}()
 		b.prepare(stop, load, batches)
 	}()
 	defer func() { // the goroutine ends with this function

@@ -108,6 +108,7 @@ func TestOpenRefusesWhatIsNotTheManifests(t *testing.T) {
 		{"too few documents", folder.Manifest, func(ctx context.Context, hashes []string) ([][]byte, error) {
 			return blobs.load(ctx, hashes[:len(hashes)-1])
 		}, ErrDamaged},
+		{"the store panics", folder.Manifest, func(context.Context, []string) ([][]byte, error) { panic("a fault of the program") }, ErrDamaged},
 		{"the store fails", folder.Manifest, func(context.Context, []string) ([][]byte, error) { return nil, stop }, stop},
 	} {
 		b, err := Open(t.Context(), c.manifest, c.load)
