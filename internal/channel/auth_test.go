@@ -48,10 +48,10 @@ func cookie(value string) edit {
 	return func(r *http.Request) { r.AddCookie(&http.Cookie{Name: edge.OwnerCookie, Value: value}) }
 }
 
-// G-20 H-083 to H-087 L-6 S-016 G-35, on every owner route: Authorization before the
-// cookie, the session before the origin, the origin before everything in the body. Each
-// step's request is wrong in all later steps too. The routes of projects, which have no
-// owner header, let in neither a run's token nor a client's, of whatever kind.
+// G-20 H-083 to H-087 L-6, on every owner route: Authorization before the cookie,
+// the session before the origin, the origin before everything in the body. Each
+// step's request is wrong in all later steps too. The routes of projects have no owner
+// header; the rest holds for them.
 func TestOwnerOrder(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

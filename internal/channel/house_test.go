@@ -74,6 +74,7 @@ type config struct {
 	queue     int              // commits that wait, written one by one; 0: the product's
 	fault     func(point string) error
 	log       io.Writer // nil: nothing is logged
+	without   string    // a check of package edge that is left out
 }
 
 func newHouse(t *testing.T, edit ...func(*config)) *house {
@@ -129,7 +130,7 @@ func (h *house) answer(l net.Listener, c config) {
 		log = slog.New(slog.NewJSONHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	h.api, err = edge.New(edge.Config{
-		Log: log, Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
+		Log: log, Without: c.without, Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
 		Unavailable: func(err error) bool {
 			return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown}, func(passing error) bool { return errors.Is(err, passing) })
 		},

@@ -96,6 +96,79 @@ func TestCreateClient(t *testing.T) {
 	}
 }
 
+// S-016: only the owner's session creates a client, or does anything else with a project:
+// no token of whatever kind does, no request from elsewhere, and not both together.
+func TestOnlyTheOwner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p, run := h.project("support"), h.agent("local")
+	open := h.beside(config{without: "owner"})
+	before := p.recorded()
+	shared := p.projects("POST", "/"+p.id+"/token", map[string]any{"environment": "staging", "profile": "support"}).text("token")
+	body := map[string]any{"name": "Mine", "kind": "custom", "profile": "support", "environment": "production"}
+	path := "/api/projects/" + p.id + "/mcp/clients"
+	bearer := func(token string) edit { return set("Authorization", "Bearer "+token) }
+	for what, c := range map[string]struct {
+		edit   edit
+		status int
+		reason string
+	}{
+		"a client":                       {both(h.asProjectOwner(""), bearer(p.token)), 403, edge.BearerOnOwnerRoute},
+		"a client without turns":         {both(h.asProjectOwner(""), bearer(p.plainToken)), 403, edge.BearerOnOwnerRoute},
+		"a bridge":                       {both(h.asProjectOwner(""), bearer(p.bridgeToken)), 403, edge.BearerOnOwnerRoute},
+		"the shared token":               {both(h.asProjectOwner(""), bearer(shared)), 403, edge.BearerOnOwnerRoute},
+		"a run":                          {both(h.asProjectOwner(""), bearer(run.token)), 403, edge.BearerOnOwnerRoute},
+		"a client beside the owner":      {both(h.asProjectOwner(h.cookie), bearer(p.token)), 403, edge.BearerOnOwnerRoute},
+		"nobody":                         {h.asProjectOwner(""), 401, edge.AuthenticationRequired},
+		"a client's token as the cookie": {h.asProjectOwner(p.token), 401, edge.AuthenticationRequired},
+		"the owner from another site":    {both(h.asProjectOwner(h.cookie), set("Origin", "http://evil.example")), 403, edge.OriginRejected},
+		"the owner from nowhere":         {both(h.asProjectOwner(h.cookie), drop("Origin")), 403, edge.OriginRejected},
+		"the owner from another frame":   {both(h.asProjectOwner(h.cookie), set("Sec-Fetch-Site", "same-site")), 403, edge.OriginRejected},
+	} {
+		h.do("POST", path, body, c.edit).is(t, what, c.status, c.reason)
+		if what == "the owner from nowhere" {
+			continue // it may read
+		}
+		h.do("GET", path, nil, c.edit).is(t, what+" reads", c.status, c.reason)
+		// Control: without the guard the same request reads.
+		open.do("GET", path, nil, c.edit).is(t, "control: "+what, 200, "")
+	}
+	clients := func(of string) int { return strings.Count(of, `"id":"cli_`) }
+	if after := p.recorded(); clients(after) != clients(before) || clients(before) != 3 {
+		t.Errorf("now\n%s\nbefore\n%s", after, before)
+	}
+	h.do("POST", path, body, h.asProjectOwner(h.cookie)).is(t, "control: the owner", 201, "")
+}
+
+// S-014 S-023: turnProtocol required opts in: every request for context carries a turn, and
+// the client may open one. Without it context is handed out and recorded as of no turn.
+func TestOptIn(t *testing.T) {
+	t.Parallel()
+	p := newHouse(t).project("support")
+	for protocol, want := range map[string]string{"required": "turn_required 201", "absent": "200 turn_protocol_not_enabled"} {
+		made := p.create(protocol, "custom", protocol)
+		made.is(t, protocol, 201, "")
+		token := made.text("token")
+		said := func(a answer) string {
+			if a.reason() != "" {
+				return a.reason()
+			}
+			return fmt.Sprint(a.status)
+		}
+		read := p.ask(token, "/resolve", map[string]any{"ref": "refunds"})
+		if got := said(read) + " " + said(p.ask(token, "/turns/start", map[string]any{}, key())); got != want {
+			t.Errorf("%s: %s, want %s", protocol, got, want)
+		}
+		if protocol == "absent" {
+			a := p.projects("GET", "/"+p.id+"/interactions/"+interaction(read.members()), nil)
+			a.is(t, "its record", 200, "")
+			if m := a.members(); m["turnId"] != nil || m["delivered"] != true || m["client"] != made.members()["client"].(map[string]any)["id"] {
+				t.Errorf("recorded %s", a.body)
+			}
+		}
+	}
+}
+
 // S-017 S-024 S-025: a token is in the answer that issues it and nowhere else: not in the
 // folder of the control plane, which has its SHA-256, not in what the owner reads, not in
 // the log, not in the evidence.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"countersign/internal/channel/edge"
@@ -82,9 +83,11 @@ func (c *publishCommand) Run(ctx context.Context, s command.Streams) error {
 		if err != nil {
 			return err
 		}
-		told.say("Stored the documents; the server publishes.")
 		o.HTTP.Timeout = publishTime
-		r, err := o.PublishBuild(ctx, c.Project.id(), map[string]any{"environment": c.Env, "draft": c.Draft, "manifest": json.RawMessage(raw)})
+		var r client.Reply
+		told.during("The documents are there; the server makes the Build", func() {
+			r, err = o.PublishBuild(ctx, c.Project.id(), map[string]any{"environment": c.Env, "draft": c.Draft, "manifest": json.RawMessage(raw)})
+		})
 		if err = repeatable(r, err, "give the same command again"); err != nil {
 			return err
 		}
@@ -206,6 +209,25 @@ func (c *publishCommand) progress(s command.Streams) *progress {
 		p.w = io.Discard
 	}
 	return p
+}
+
+// during tells again and again that something goes on, and for how long.
+func (p *progress) during(what string, do func()) {
+	began, ended := time.Now(), make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(p.every):
+				fmt.Fprintf(p.w, "%s: %v.\n", what, time.Since(began).Round(time.Second))
+			}
+		}
+	})
+	do()
+	close(ended)
+	telling.Wait()
 }
 
 func (p *progress) say(format string, args ...any) {

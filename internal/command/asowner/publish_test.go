@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,6 +169,20 @@ func TestInterruptedUpload(t *testing.T) {
 	}
 }
 
+// ear hears a text, once.
+type ear struct {
+	text  string
+	once  sync.Once
+	heard chan struct{}
+}
+
+func (e *ear) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), e.text) {
+		e.once.Do(func() { close(e.heard) })
+	}
+	return len(b), nil
+}
+
 // What takes long says how far it is, on stderr alone, not before its time, and with --json
 // not at all. It does not count what nobody waits for.
 func TestProgress(t *testing.T) {
@@ -179,13 +194,26 @@ func TestProgress(t *testing.T) {
 		json  bool
 		want  []string
 	}{
-		"every time": {1, false, []string{"Read 1 of 12 files.", "Read 12 of 12 files.", "Stored 10 of 12 documents.", "the server publishes."}},
+		"every time": {1, false, []string{"Read 1 of 12 files.", "Read 12 of 12 files.", "Stored 10 of 12 documents."}},
 		"in time":    {time.Hour, false, nil},
 		"json":       {1, true, nil},
 	} {
 		h.shelf(of)
 		h.flags.JSON = c.json
+		heard := &ear{text: "The documents are there; the server makes the Build: 0s.", heard: make(chan struct{})}
+		route := "POST /api/projects/" + of.id() + "/builds"
+		publish := h.answers[route]
+		h.answers[route] = func(w http.ResponseWriter, r *http.Request) {
+			if len(c.want) > 0 {
+				select { // it is told while it goes on
+				case <-heard.heard:
+				case <-r.Context().Done():
+				}
+			}
+			publish(w, r)
+		}
 		text := h.ends(command.Done, func(streams command.Streams) error {
+			streams.Err = io.MultiWriter(streams.Err, heard)
 			return (&publishCommand{Folder: dir, Env: "production", inProject: inProject{of, h.flags}, every: c.every}).Run(t.Context(), streams)
 		})
 		for _, line := range c.want {
