@@ -30,6 +30,7 @@ import (
 	"countersign/internal/contextturn/content"
 	"countersign/internal/contextturn/perimeter"
 	"countersign/internal/contextturn/project"
+	"countersign/internal/contextturn/traces"
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/postgres"
 	"countersign/internal/ledger/sqlite"
@@ -378,4 +379,9 @@ func mustJSON(t testing.TB, v any) string {
 	b, err := json.Marshal(v)
 	must(t, err)
 	return string(b)
+}
+
+// turnsOf selects all turns of the house's project.
+func turnsOf(h *house) traces.TurnQuery {
+	return traces.TurnQuery{Project: h.project, Limit: 100}
 }
