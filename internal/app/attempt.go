@@ -6,6 +6,7 @@ import (
 
 	"countersign/internal/contextturn/perimeter"
 	"countersign/internal/contextturn/tools"
+	"countersign/internal/contextturn/turn"
 )
 
 // attemptContexts opens context turns for managed attempts (G-39).
@@ -25,12 +26,12 @@ func (c attemptContexts) Open(ctx context.Context, client, runID string) (string
 }
 
 // Ask asks compass.
-func (c attemptContexts) Ask(ctx context.Context, client, turn, task string) (string, error) {
+func (c attemptContexts) Ask(ctx context.Context, client, turnID, task string) (string, error) {
 	by, err := c.caller(ctx, client)
 	if err != nil {
 		return "", err
 	}
-	answer, err := c.perimeter.Call(ctx, by, turn, tools.Request{Tool: tools.Compass, Task: &task})
+	answer, err := c.perimeter.Call(ctx, by, turnID, tools.Request{Tool: turn.Compass, Task: &task})
 	if err != nil {
 		return "", err
 	}

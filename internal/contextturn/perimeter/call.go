@@ -248,8 +248,7 @@ func (p *Perimeter) ask(ctx context.Context, by *Caller, digest string, r tools.
 	case *tools.CompassAnswer:
 		a.Verdict = &of.Verdict
 	case *tools.WhyAnswer:
-		b := a.Build
-		of.Provenance.Build = &tools.BuildRef{Environment: b.Environment, Number: int(b.Number), Digest: b.Digest, Draft: b.Draft}
+		of.Provenance.Build = a.Build
 	}
 	for _, h := range result.Handed() {
 		a.Items = append(a.Items, turn.Item{Ref: h.Ref, SHA256: h.SHA256})

@@ -396,4 +396,3 @@ func state(t *testing.T, raw []byte) *turn.State {
 	must(t, err)
 	return s
 }
-

@@ -8,14 +8,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/internal/contextturn/content"
-)
-
-// The verdicts of a compass.
-const (
-	Covered  = "covered"
-	Partial  = "partial"
-	Gap      = "gap"
-	Conflict = "conflict"
+	"countersign/internal/contextturn/turn"
 )
 
 // CompassAnswer is the best-fit context for a task.
@@ -80,19 +73,19 @@ func (b *Build) Compass(ctx context.Context, profile, task string) (*CompassAnsw
 // verdict is the rule of the package comment.
 func (b *Build) verdict(words, found int, chosen []choice) string {
 	if len(chosen) == 0 {
-		return Gap
+		return turn.Gap
 	}
 	for i, x := range chosen {
 		for _, y := range chosen[i+1:] {
 			if slices.Contains(b.against[x.place], y.place) {
-				return Conflict
+				return turn.Conflict
 			}
 		}
 	}
 	if 10*found >= 8*words {
-		return Covered
+		return turn.Covered
 	}
-	return Partial
+	return turn.Partial
 }
 
 // choice is a document that fits, and its part of the text.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/internal/contextturn/content"
+	"countersign/internal/contextturn/turn"
 )
 
 func compass(t testing.TB, b *Build, profile, task string) *CompassAnswer {
@@ -38,19 +39,19 @@ func TestVerdictBySharedWords(t *testing.T) {
 		document("three", "Zircon", "yttrium xenon"),
 	})
 	for _, c := range []struct{ task, want string }{
-		{"amber basalt copper dolomite emerald", Covered},
-		{"zircon yttrium xenon emerald feldspar", Partial},
-		{"amber basalt copper emerald", Partial},
-		{"the ambers and the basalts", Covered}, // stems, without stop words
-		{"emerald feldspar", Gap},
-		{"and the of", Gap},
-		{"", Gap},
+		{"amber basalt copper dolomite emerald", turn.Covered},
+		{"zircon yttrium xenon emerald feldspar", turn.Partial},
+		{"amber basalt copper emerald", turn.Partial},
+		{"the ambers and the basalts", turn.Covered}, // stems, without stop words
+		{"emerald feldspar", turn.Gap},
+		{"and the of", turn.Gap},
+		{"", turn.Gap},
 	} {
 		a := compass(t, b, "", c.task)
 		if a.Verdict != c.want {
 			t.Errorf("%q is %s, want %s", c.task, a.Verdict, c.want)
 		}
-		if (a.Verdict == Gap) != (len(a.Items) == 0) || (a.Text == "") != (len(a.Items) == 0) || a.Items == nil {
+		if (a.Verdict == turn.Gap) != (len(a.Items) == 0) || (a.Text == "") != (len(a.Items) == 0) || a.Items == nil {
 			t.Errorf("%q: %+v", c.task, a)
 		}
 	}
@@ -64,19 +65,19 @@ func TestConflictIsForBothSides(t *testing.T) {
 		document("c", "Granite roof", "It is black."),
 	}
 	b := openDocuments(t, docs)
-	if a := compass(t, b, "", "granite"); a.Verdict != Conflict {
+	if a := compass(t, b, "", "granite"); a.Verdict != turn.Conflict {
 		t.Errorf("one side that names it: %s", a.Verdict)
 	}
 	// Named, but not handed out: no conflict.
-	if a := compass(t, b, "", "granite floor red"); a.Verdict != Covered || !slices.Equal(refsOf(a), []string{"b"}) {
+	if a := compass(t, b, "", "granite floor red"); a.Verdict != turn.Covered || !slices.Equal(refsOf(a), []string{"b"}) {
 		t.Errorf("the other side is not there: %s %v", a.Verdict, refsOf(a))
 	}
 	docs[0] = document("a", "Granite wall", "It is grey.", "profiles: [mason]")
 	b = openDocuments(t, docs)
-	if a := compass(t, b, "", "granite"); a.Verdict != Covered {
+	if a := compass(t, b, "", "granite"); a.Verdict != turn.Covered {
 		t.Errorf("the other side is for another profile: %s", a.Verdict)
 	}
-	if a := compass(t, b, "mason", "granite"); a.Verdict != Conflict {
+	if a := compass(t, b, "mason", "granite"); a.Verdict != turn.Conflict {
 		t.Errorf("the mason sees both: %s", a.Verdict)
 	}
 }
@@ -182,7 +183,7 @@ func TestProfileIsABoundary(t *testing.T) {
 		document("secret", "Sapphire", "For few.", "profiles: [jeweller]", "conflicts: [open]"),
 	}, content.Case{ID: "c", Task: "sapphire", ExpectRefs: []string{"secret"}})
 	for _, profile := range []string{"clerk", ""} {
-		if a := compass(t, b, profile, "sapphire"); a.Verdict != Gap || len(a.Items) > 0 {
+		if a := compass(t, b, profile, "sapphire"); a.Verdict != turn.Gap || len(a.Items) > 0 {
 			t.Errorf("%q: compass %+v", profile, a)
 		}
 		if a := find(t, b, profile, "sapphire", 10); len(a.Items) > 0 {
@@ -204,7 +205,7 @@ func TestProfileIsABoundary(t *testing.T) {
 		}
 	}
 	// The control: whom it is for gets it everywhere.
-	if a := compass(t, b, "jeweller", "sapphire"); a.Verdict != Covered {
+	if a := compass(t, b, "jeweller", "sapphire"); a.Verdict != turn.Covered {
 		t.Errorf("compass %+v", a)
 	}
 	if a, err := b.Resolve(t.Context(), "jeweller", "open"); err != nil || !slices.Equal(a.Item.Conflicts, []string{"secret"}) {
@@ -239,7 +240,7 @@ func TestTextIsBoundedAndSaysWhenItIsCut(t *testing.T) {
 		t.Error("cut inside a character")
 	case !strings.HasPrefix(a.Text, "# Page\n[a]\n\njasper é") || !strings.HasSuffix(a.Text, "Resolve a for the whole.]\n\n"):
 		t.Errorf("%.30q … %q", a.Text, a.Text[len(a.Text)-90:])
-	case a.Verdict != Partial: // the last word was cut off, so it is not handed out
+	case a.Verdict != turn.Partial: // the last word was cut off, so it is not handed out
 		t.Errorf("verdict %s", a.Verdict)
 	}
 	whole, err := b.Resolve(t.Context(), "", "a")
@@ -307,29 +308,29 @@ func TestRequestsThatABuildDoesNotTake(t *testing.T) {
 	text, zero, many, two := "opal", int64(0), int64(21), int64(2)
 	a, c := "a", "c"
 	for i, r := range []Request{
-		{}, {Tool: Compass}, {Tool: Find}, {Tool: Resolve}, {Tool: Why}, {Tool: Test}, {Tool: Doctor}, {Tool: ReportGap, Task: &text}, {Tool: "other", Task: &text},
-		{Tool: Why, InteractionID: &text}, {Tool: Find, Query: &text, Limit: &zero}, {Tool: Find, Query: &text, Limit: &many}, {Tool: Test, Task: &text},
-		{Tool: Test, Task: &text, ExpectRefs: make([]string, 21)},
+		{}, {Tool: turn.Compass}, {Tool: turn.Find}, {Tool: turn.Resolve}, {Tool: turn.Why}, {Tool: turn.Test}, {Tool: turn.Doctor}, {Tool: turn.ReportGap, Task: &text}, {Tool: "other", Task: &text},
+		{Tool: turn.Why, InteractionID: &text}, {Tool: turn.Find, Query: &text, Limit: &zero}, {Tool: turn.Find, Query: &text, Limit: &many}, {Tool: turn.Test, Task: &text},
+		{Tool: turn.Test, Task: &text, ExpectRefs: make([]string, 21)},
 	} {
 		if answer, err := b.Answer(t.Context(), "", r); answer != nil || !errors.Is(err, ErrRequest) {
 			t.Errorf("%d: %v, %v", i, answer, err)
 		}
 	}
 	for i, r := range []Request{
-		{Tool: Compass, Task: &text}, {Tool: Find, Query: &text}, {Tool: Find, Query: &text, Limit: &two}, {Tool: Resolve, Ref: &a}, {Tool: Why, Ref: &a},
+		{Tool: turn.Compass, Task: &text}, {Tool: turn.Find, Query: &text}, {Tool: turn.Find, Query: &text, Limit: &two}, {Tool: turn.Resolve, Ref: &a}, {Tool: turn.Why, Ref: &a},
 	} {
 		answer, err := b.Answer(t.Context(), "", r)
 		if err != nil || len(answer.Handed()) != 1 || answer.Handed()[0].Ref != "a" || len(answer.Handed()[0].SHA256) != 64 || answer.Handed()[0].Reason == "" {
 			t.Errorf("%d: %+v, %v", i, answer, err)
 		}
 	}
-	for i, r := range []Request{{Tool: Test, CaseID: &c}, {Tool: Test, Task: &text, ExpectRefs: []string{"a"}}} {
+	for i, r := range []Request{{Tool: turn.Test, CaseID: &c}, {Tool: turn.Test, Task: &text, ExpectRefs: []string{"a"}}} {
 		answer, err := b.Answer(t.Context(), "", r)
 		if err != nil || len(answer.Handed()) != 0 || !answer.(*TestAnswer).Passed {
 			t.Errorf("test %d: %+v, %v", i, answer, err)
 		}
 	}
-	if answer, err := b.Answer(t.Context(), "", Request{Tool: Test, CaseID: &a}); answer != nil || !errors.Is(err, ErrNotFound) {
+	if answer, err := b.Answer(t.Context(), "", Request{Tool: turn.Test, CaseID: &a}); answer != nil || !errors.Is(err, ErrNotFound) {
 		t.Errorf("an unknown case: %v, %v", answer, err)
 	}
 }

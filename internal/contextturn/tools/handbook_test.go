@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign/internal/contextturn/content"
+	"countersign/internal/contextturn/turn"
 )
 
 // handbook opens the handbook of testdata: what a support desk of a software
@@ -36,43 +37,43 @@ func readHandbook(t testing.TB) (*content.Folder, stored) {
 // with the words behind each as they were counted.
 var tasks = []struct{ profile, task, verdict string }{
 	// The first named document has at least four of five words.
-	{"support", "How long does a refund take to arrive on the bank statement?", Covered},               // refunds/timing: all 6
-	{"support", "A buyer forgot their password and the reset link does not arrive", Covered},           // accounts/reset-password: 5 of 6, not buyer
-	{"support", "The label printer prints blank labels", Covered},                                      // devices/label-printer: all 4
-	{"support", "Answer 429 and the Retry-After header", Covered},                                      // api/rate-limits: all 4
-	{"support", "Set up single sign-on with SAML for our identity provider", Covered},                  // accounts/sso-setup: all 6
-	{"support", "Can a customer cancel the subscription, and when does it end?", Covered},              // billing/cancel and refunds/subscription: all 4
-	{"support", "Transfer the ownership of a workspace when the owner has left the company", Covered},  // accounts/transfer-ownership: all 6
-	{"support", "Import a CSV file with a million lines", Covered},                                     // api/bulk-import: all 5
-	{"support", "The invitation does not arrive, the delivery log of the mail says deferred", Covered}, // accounts/invite: 6 of 7, not mail
-	{"staff", "Book a meeting room with a projector and chairs", Covered},                              // staff/meeting-rooms: all 5
+	{"support", "How long does a refund take to arrive on the bank statement?", turn.Covered},               // refunds/timing: all 6
+	{"support", "A buyer forgot their password and the reset link does not arrive", turn.Covered},           // accounts/reset-password: 5 of 6, not buyer
+	{"support", "The label printer prints blank labels", turn.Covered},                                      // devices/label-printer: all 4
+	{"support", "Answer 429 and the Retry-After header", turn.Covered},                                      // api/rate-limits: all 4
+	{"support", "Set up single sign-on with SAML for our identity provider", turn.Covered},                  // accounts/sso-setup: all 6
+	{"support", "Can a customer cancel the subscription, and when does it end?", turn.Covered},              // billing/cancel and refunds/subscription: all 4
+	{"support", "Transfer the ownership of a workspace when the owner has left the company", turn.Covered},  // accounts/transfer-ownership: all 6
+	{"support", "Import a CSV file with a million lines", turn.Covered},                                     // api/bulk-import: all 5
+	{"support", "The invitation does not arrive, the delivery log of the mail says deferred", turn.Covered}, // accounts/invite: 6 of 7, not mail
+	{"staff", "Book a meeting room with a projector and chairs", turn.Covered},                              // staff/meeting-rooms: all 5
 
 	// The words in brackets stand nowhere in the handbook, or nowhere for the profile.
-	{"support", "Print a return label for a giraffe in Antarctica", Partial},        // 3 of 5 (giraffe, Antarctica)
-	{"support", "Set up single sign-on with Kerberos on a mainframe", Partial},      // 3 of 5 (Kerberos, mainframe)
-	{"support", "Export the audit log to a Parquet file on a floppy disk", Partial}, // 4 of 7 (Parquet, floppy, disk)
-	{"support", "A chargeback letter in Klingon from a hologram bank", Partial},     // 3 of 5 (Klingon, hologram)
-	{"support", "Pause the monthly box aboard a submarine near Iceland", Partial},   // 3 of 7 (aboard, submarine, near, Iceland)
-	{"support", "Does the app crash on a smart refrigerator?", Partial},             // 2 of 4 (smart, refrigerator)
-	{"support", "Customs duties for importing a submarine to Norway", Partial},      // 3 of 5 (submarine, Norway)
-	{"staff", "Which yoga classes does the training budget cover?", Partial},        // staff/training-budget, staff/expenses: 3 of 5 (yoga; cover by itself is too little)
+	{"support", "Print a return label for a giraffe in Antarctica", turn.Partial},        // 3 of 5 (giraffe, Antarctica)
+	{"support", "Set up single sign-on with Kerberos on a mainframe", turn.Partial},      // 3 of 5 (Kerberos, mainframe)
+	{"support", "Export the audit log to a Parquet file on a floppy disk", turn.Partial}, // 4 of 7 (Parquet, floppy, disk)
+	{"support", "A chargeback letter in Klingon from a hologram bank", turn.Partial},     // 3 of 5 (Klingon, hologram)
+	{"support", "Pause the monthly box aboard a submarine near Iceland", turn.Partial},   // 3 of 7 (aboard, submarine, near, Iceland)
+	{"support", "Does the app crash on a smart refrigerator?", turn.Partial},             // 2 of 4 (smart, refrigerator)
+	{"support", "Customs duties for importing a submarine to Norway", turn.Partial},      // 3 of 5 (submarine, Norway)
+	{"staff", "Which yoga classes does the training budget cover?", turn.Partial},        // staff/training-budget, staff/expenses: 3 of 5 (yoga; cover by itself is too little)
 
 	// Nothing has enough of the words.
-	{"support", "What is the recipe for sourdough bread?", Gap},
-	{"support", "Who won the football final yesterday evening?", Gap},    // evening alone of 5
-	{"support", "Where can I park a caravan in Vienna?", Gap},            // the parking queue is not for support
-	{"support", "The best telescope to watch the moons of Jupiter", Gap}, // watches alone of 5
-	{"support", "Book a meeting room with a projector and chairs", Gap},  // the page is for staff
-	{"support", "What is it, and how should we?", Gap},                   // no content word
-	{"support", "Zurück zur Übersicht der Gehälter", Gap},
+	{"support", "What is the recipe for sourdough bread?", turn.Gap},
+	{"support", "Who won the football final yesterday evening?", turn.Gap},    // evening alone of 5
+	{"support", "Where can I park a caravan in Vienna?", turn.Gap},            // the parking queue is not for support
+	{"support", "The best telescope to watch the moons of Jupiter", turn.Gap}, // watches alone of 5
+	{"support", "Book a meeting room with a projector and chairs", turn.Gap},  // the page is for staff
+	{"support", "What is it, and how should we?", turn.Gap},                   // no content word
+	{"support", "Zurück zur Übersicht der Gehälter", turn.Gap},
 
 	// Both pages of a pair that names a conflict have more than half of the words, or a
 	// quarter and a rare one.
-	{"support", "Refund an order that was paid with a gift card", Conflict},
-	{"support", "Can the annual discount be combined with the spring campaign discount?", Conflict},
-	{"support", "A person asks to be erased: delete the account for good", Conflict},
-	{"support", "Tracking says delivered, but the parcel is lost", Conflict},
-	{"operations", "Workers are busy and database connections run out, double the workers?", Conflict},
+	{"support", "Refund an order that was paid with a gift card", turn.Conflict},
+	{"support", "Can the annual discount be combined with the spring campaign discount?", turn.Conflict},
+	{"support", "A person asks to be erased: delete the account for good", turn.Conflict},
+	{"support", "Tracking says delivered, but the parcel is lost", turn.Conflict},
+	{"operations", "Workers are busy and database connections run out, double the workers?", turn.Conflict},
 }
 
 func TestVerdicts(t *testing.T) {

@@ -4,21 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-)
 
-// The seven tools, as they stand in the path.
-const (
-	Compass   = "compass"
-	Resolve   = "resolve"
-	Find      = "find"
-	Why       = "why"
-	ReportGap = "report-gap"
-	Test      = "test"
-	Doctor    = "doctor"
+	"countersign/internal/contextturn/turn"
 )
-
-// All is the seven tools.
-var All = []string{Compass, Resolve, Find, Why, ReportGap, Test, Doctor}
 
 // Request is one call of a tool. A member that the caller left out is nil.
 type Request struct {
@@ -64,21 +52,21 @@ var (
 // cannot answer.
 func (b *Build) Answer(ctx context.Context, profile string, r Request) (Answer, error) {
 	switch {
-	case r.Tool == Compass && r.Task != nil:
+	case r.Tool == turn.Compass && r.Task != nil:
 		return answer(b.Compass(ctx, profile, *r.Task))
-	case r.Tool == Resolve && r.Ref != nil:
+	case r.Tool == turn.Resolve && r.Ref != nil:
 		return answer(b.Resolve(ctx, profile, *r.Ref))
-	case r.Tool == Find && r.Query != nil:
+	case r.Tool == turn.Find && r.Query != nil:
 		limit := int64(DefaultLimit)
 		if r.Limit != nil {
 			limit = *r.Limit
 		}
 		return answer(b.Find(ctx, profile, *r.Query, limit))
-	case r.Tool == Why && r.Ref != nil:
+	case r.Tool == turn.Why && r.Ref != nil:
 		return answer(b.Why(ctx, profile, *r.Ref))
-	case r.Tool == Test && r.CaseID != nil:
+	case r.Tool == turn.Test && r.CaseID != nil:
 		return answer(b.TestCase(ctx, profile, *r.CaseID))
-	case r.Tool == Test && r.Task != nil:
+	case r.Tool == turn.Test && r.Task != nil:
 		return answer(b.Test(ctx, profile, *r.Task, r.ExpectRefs))
 	}
 	return nil, fmt.Errorf("%w: %.40q without what it needs", ErrRequest, r.Tool)

@@ -1,6 +1,10 @@
 package tools
 
-import "context"
+import (
+	"context"
+
+	"countersign/internal/contextturn/turn"
+)
 
 // ResolveAnswer is one whole document.
 type ResolveAnswer struct {
@@ -59,23 +63,15 @@ type WhyAnswer struct {
 // Provenance is what is known of a document besides its text. Build is for the
 // caller to fill: a Build does not know its number.
 type Provenance struct {
-	Ref          string    `json:"ref"`
-	Title        string    `json:"title"`
-	Source       string    `json:"source"`
-	Author       string    `json:"author"`
-	SHA256       string    `json:"sha256"`
-	Supersedes   []string  `json:"supersedes"`
-	SupersededBy []string  `json:"supersededBy"`
-	Conflicts    []string  `json:"conflicts"`
-	Build        *BuildRef `json:"build"`
-}
-
-// BuildRef names the Build or the draft that an answer is from.
-type BuildRef struct {
-	Environment string `json:"environment"`
-	Number      int    `json:"number"` // 0 for a draft
-	Digest      string `json:"digest"` // of the manifest
-	Draft       bool   `json:"draft"`
+	Ref          string      `json:"ref"`
+	Title        string      `json:"title"`
+	Source       string      `json:"source"`
+	Author       string      `json:"author"`
+	SHA256       string      `json:"sha256"`
+	Supersedes   []string    `json:"supersedes"`
+	SupersededBy []string    `json:"supersededBy"`
+	Conflicts    []string    `json:"conflicts"`
+	Build        *turn.Build `json:"build"`
 }
 
 // Handed is the one document.

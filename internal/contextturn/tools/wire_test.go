@@ -5,6 +5,7 @@ import (
 
 	"countersign/internal/canon"
 	"countersign/internal/contextturn/content"
+	"countersign/internal/contextturn/turn"
 )
 
 // S-041: compass, resolve, find, why and test answer from a Build with the members
@@ -21,12 +22,12 @@ func TestMembersOfTheAnswers(t *testing.T) {
 		request Request
 		want    string
 	}{
-		{Request{Tool: Compass, Task: &opal}, `{"items":[{"reason":"It has the task's one word: opal.","ref":"a","title":"Opal"}],"text":"# Opal\n[a]\n\nA stone of many colours.\n\n","verdict":"covered"}`},
-		{Request{Tool: Resolve, Ref: &ref}, `{"item":{"author":"Mine","conflicts":["c"],"ref":"a","sha256":"` + sum + `","source":"https://example.com/opal","supersedes":["b"],"tags":["gem"],"text":"A stone of many colours.\n","title":"Opal"}}`},
-		{Request{Tool: Find, Query: &opal}, `{"items":[{"ref":"a","snippet":"A stone of many colours.","title":"Opal"},{"ref":"b","snippet":"Grey.","title":"Old opal"}]}`},
-		{Request{Tool: Why, Ref: &ref}, `{"provenance":{"author":"Mine","build":null,"conflicts":["c"],"ref":"a","sha256":"` + sum + `","source":"https://example.com/opal","supersededBy":[],"supersedes":["b"],"title":"Opal"}}`},
-		{Request{Tool: Test, CaseID: &id}, `{"expected":["a"],"found":1,"missing":[],"passed":true}`},
-		{Request{Tool: Test, Task: &opal, ExpectRefs: []string{"a", "b"}}, `{"expected":["a","b"],"found":1,"missing":["b"],"passed":false}`},
+		{Request{Tool: turn.Compass, Task: &opal}, `{"items":[{"reason":"It has the task's one word: opal.","ref":"a","title":"Opal"}],"text":"# Opal\n[a]\n\nA stone of many colours.\n\n","verdict":"covered"}`},
+		{Request{Tool: turn.Resolve, Ref: &ref}, `{"item":{"author":"Mine","conflicts":["c"],"ref":"a","sha256":"` + sum + `","source":"https://example.com/opal","supersedes":["b"],"tags":["gem"],"text":"A stone of many colours.\n","title":"Opal"}}`},
+		{Request{Tool: turn.Find, Query: &opal}, `{"items":[{"ref":"a","snippet":"A stone of many colours.","title":"Opal"},{"ref":"b","snippet":"Grey.","title":"Old opal"}]}`},
+		{Request{Tool: turn.Why, Ref: &ref}, `{"provenance":{"author":"Mine","build":null,"conflicts":["c"],"ref":"a","sha256":"` + sum + `","source":"https://example.com/opal","supersededBy":[],"supersedes":["b"],"title":"Opal"}}`},
+		{Request{Tool: turn.Test, CaseID: &id}, `{"expected":["a"],"found":1,"missing":[],"passed":true}`},
+		{Request{Tool: turn.Test, Task: &opal, ExpectRefs: []string{"a", "b"}}, `{"expected":["a","b"],"found":1,"missing":["b"],"passed":false}`},
 	} {
 		answer, err := b.Answer(t.Context(), "", c.request)
 		if err != nil {
