@@ -19,7 +19,7 @@ func (s *service) registerClients(api *edge.API) {
 		authority.NotFound, authority.RevisionConflict, authority.WorkspaceLimit), s.sharedToken)
 	edge.Register(api, created(operation("create-client", http.MethodPost, "/{id}/mcp/clients", "Create a named client",
 		"What it is bound to never changes; another binding is another client. With turnProtocol required, every request for context carries a turn that the client opened. "+once,
-		authority.NotFound, authority.WorkspaceLimit)), s.createClient)
+		authority.NotFound)), s.createClient)
 	edge.Register(api, operation("list-clients", http.MethodGet, "/{id}/mcp/clients", "List clients", "Extension. Named and shared clients, newest first, revoked ones too; nextCursor names the next page.", authority.NotFound), s.clients)
 	edge.Register(api, operation("rotate-client", http.MethodPost, "/{id}/mcp/clients/{cid}/rotate", "Give a client its next token",
 		"Extension. The former token opens nothing from then on; turns that are open go on with the new one. "+once, authority.NotFound, authority.RevisionConflict, authority.WorkspaceLimit), s.rotate)

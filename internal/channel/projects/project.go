@@ -30,7 +30,7 @@ func (s *service) registerProjects(api *edge.API) {
 		"Extension. Of the given hashes those under which nothing is stored, in their order; an upload that was interrupted goes on with them.", authority.NotFound), s.missing)
 	publish := created(operation("publish-build", http.MethodPost, "/{id}/builds", "Publish a Build",
 		fmt.Sprintf("Makes an immutable Build of documents that are stored, at most %d bytes of JSON, and hands out context of its environment from it. With draft, in staging alone, the manifest can be replaced by the next one. "+
-			"What an environment hands out already changes nothing when it is published again.", edge.LargestBody), authority.NotFound, authority.WorkspaceLimit, authority.RevisionConflict))
+			"What an environment hands out already changes nothing when it is published again.", edge.LargestBody), authority.NotFound, authority.WorkspaceLimit))
 	publish.MaxBody = edge.LargestBody
 	edge.Register(api, publish, s.publish)
 	edge.Register(api, operation("list-builds", http.MethodGet, "/{id}/builds", "What the environments have", "Extension. Of each environment the newest Build, and of staging the draft; context is handed out from what is selected.", authority.NotFound), s.builds)
