@@ -129,7 +129,7 @@ func ShowProject(w io.Writer, p *Project, origin string, now time.Time) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "  head         %s\n", plain(p.Head))
+	_, err := fmt.Fprintf(w, "  page         %s\n  head         %s\n", plain(origin+"/projects/"+p.ID), plain(p.Head))
 	return err
 }
 

@@ -81,8 +81,10 @@ func (c *signedIn) asked(ctx context.Context, s command.Streams, lists string, d
 type projectCreate struct{ theProject }
 
 func (projectCreate) Help() string {
-	return `Prints the id. A handle or slug has at most 40 lowercase letters, digits and single hyphens between them; handles
-that the server needs for paths of its own are refused. With --json the answer of POST /api/projects.
+	return `Prints the id. A handle or slug has at most 40 lowercase letters, digits and single hyphens between them. With --json
+the answer of POST /api/projects.
+
+Handles that the server needs for paths of its own, or may need, are refused: ` + strings.Join(project.Reserved, ", ") + `.
 
 After a lost answer look at project list before you try again.
 
@@ -148,7 +150,7 @@ func (c *signedIn) rows(s command.Streams, list []json.RawMessage, table func() 
 type projectShow struct{ theProject }
 
 func (projectShow) Help() string {
-	return `Shows what each environment hands out and where, and the head of the project's signed evidence. Its clients are
+	return `Shows what each environment hands out and where, the project's page, and the head of its signed evidence. Its clients are
 listed by client list. With --json the answer of GET /api/projects/ID.
 
 Example: countersign project show acme/support --dir D` + ownerStatus
