@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -17,7 +18,17 @@ import (
 // unbound is the program whose children are not bound to it.
 const unbound = "countersign-unbound"
 
+// raceOptions goes to every command that the tests start, unless the environment says
+// otherwise. A process under the race detector sleeps a second before it exits, to see what
+// its other goroutines do until then; the tests start hundreds of commands and give each a
+// twentieth of that. This process has its second.
+var raceOptions = "GORACE=" + cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=50")
+
 func TestMain(m *testing.M) {
+	name, value, _ := strings.Cut(raceOptions, "=")
+	if err := os.Setenv(name, value); err != nil {
+		panic(err) // it is a name
+	}
 	testscript.Main(m, map[string]func(){"countersign": main, unbound: func() {
 		bind = func(*syscall.SysProcAttr) {}
 		main()
@@ -38,6 +49,7 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("VECTORS", vectors)
+			e.Vars = append(e.Vars, raceOptions)
 			e.Values[serverKey{}] = new(func())
 			return nil
 		},
@@ -117,7 +129,7 @@ func server(ts *testscript.TestScript, _ bool, args []string) {
 	ready := &readyWatch{found: make(chan string, 1)}
 	cmd := exec.Command(self, append([]string{"serve", "--addr", "localhost:0"}, args...)...)
 	cmd.Args[0], cmd.Dir, cmd.Stderr = "countersign", ts.MkAbs("."), io.MultiWriter(log, ready)
-	cmd.Env = []string{"HOME=" + ts.Getenv("HOME")}
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), raceOptions}
 	ts.Check(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
