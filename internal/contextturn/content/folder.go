@@ -55,6 +55,9 @@ func ReadFolder(fsys fs.FS, progress func(done, total int)) (*Folder, []Fault, e
 	slices.SortFunc(folder.Documents, func(a, b *Document) int { return strings.Compare(a.Ref, b.Ref) })
 	slices.SortFunc(folder.Cases, func(a, b Case) int { return strings.Compare(a.ID, b.ID) })
 	folder.Manifest = NewManifest(folder.Documents, folder.Cases)
+	if _, _, err := folder.Manifest.Encode(); err != nil {
+		return nil, []Fault{{Text: fmt.Sprintf("%v; shorten ids, titles and tasks of cases, or make two projects", err)}}, nil
+	}
 	return folder, nil, nil
 }
 

@@ -14,8 +14,9 @@ import (
 // Format names the form of a manifest.
 const Format = "countersign-build/1"
 
-// MaxManifest bounds an encoded manifest, in bytes.
-const MaxManifest = 32 << 20
+// MaxManifest bounds an encoded manifest, in bytes: with what is around it, it is one
+// request.
+const MaxManifest = 8<<20 - 64<<10
 
 // Entry names one document of a Build.
 type Entry struct {

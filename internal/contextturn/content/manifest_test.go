@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func sum(s string) string {
@@ -111,4 +113,20 @@ func full(n int) []Entry {
 		entries[i].Bytes = MaxDocument
 	}
 	return entries
+}
+
+// A folder whose manifest is longer than one request may be is a fault, not something that
+// fails on its way.
+func TestLongManifest(t *testing.T) {
+	const documents = 20_000
+	folder := fstest.MapFS{}
+	for i := range documents {
+		ref := fmt.Sprintf("%06d-%s", i, strings.Repeat("r", 150))
+		file := fmt.Sprintf("---\nid: %s\ntitle: %s\n---\nText.\n", ref, strings.Repeat("t", 190))
+		folder[fmt.Sprintf("%06d.md", i)] = &fstest.MapFile{Data: []byte(file)}
+	}
+	f, faults, err := ReadFolder(folder, nil)
+	if err != nil || f != nil || len(faults) != 1 || !strings.Contains(faults[0].Text, "bytes") {
+		t.Errorf("%v, %v", faults, err)
+	}
 }
