@@ -42,7 +42,7 @@ var contracted = []string{
 	"POST /api/projects/{id}/token", "GET /api/projects/{id}/mcp/clients", "POST /api/projects/{id}/mcp/clients",
 	"POST /api/projects/{id}/mcp/clients/{cid}/rotate", "POST /api/projects/{id}/mcp/clients/{cid}/revoke", "GET /api/projects/{id}/mcp/clients/{cid}/evidence",
 	"GET /api/projects/{id}/turns", "GET /api/projects/{id}/turns/{tid}", "GET /api/projects/{id}/turns/{tid}/evidence",
-	"GET /api/projects/{id}/interactions", "GET /api/projects/{id}/interactions/{iid}", "GET /api/projects/{id}/interactions/{iid}/evidence", "GET /api/projects/{id}/gaps",
+	"GET /api/projects/{id}/interactions", "GET /api/projects/{id}/interactions/{iid}", "GET /api/projects/{id}/interactions/{iid}/evidence", "GET /api/projects/{id}/gaps", "GET /api/projects/{id}/gaps/{gid}/evidence",
 	"POST /{handle}/{project}/context/turns/start", "POST /{handle}/{project}/context/turns/{id}/observations", "POST /{handle}/{project}/context/turns/{id}/complete",
 	"POST /{handle}/{project}/context/compass", "POST /{handle}/{project}/context/resolve", "POST /{handle}/{project}/context/find", "POST /{handle}/{project}/context/why",
 	"POST /{handle}/{project}/context/report-gap", "POST /{handle}/{project}/context/test", "POST /{handle}/{project}/context/doctor", "POST /{handle}/{project}/context/bridge/receipts",

@@ -187,7 +187,7 @@ var probes = map[string]probe{
 	},
 	"list-projects": takesNothing, "create-project": byName, "get-project": ofProject, "list-builds": ofProject, "get-project-evidence": ofProject, "list-gaps": ofProject, "list-clients": ofProject,
 	"store-documents": ofProject, "missing-documents": ofProject, "publish-build": ofProject, "issue-shared-token": ofProject, "create-client": ofProject,
-	"get-turn": ofProject, "get-turn-evidence": ofProject, "get-interaction": ofProject, "get-interaction-evidence": ofProject,
+	"get-turn": ofProject, "get-turn-evidence": ofProject, "get-gap-evidence": ofProject, "get-interaction": ofProject, "get-interaction-evidence": ofProject,
 	"get-client-evidence": ofProject, "rotate-client": ofProject, "revoke-client": ofProject,
 	"list-turns": ofProject, "list-interactions": ofProject,
 	"stream-events": func(h *house, a *belongings) []foreign {

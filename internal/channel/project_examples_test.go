@@ -41,4 +41,5 @@ func projectExamples(h *house, keep func(operation, name string, request any, a 
 	keep("get-interaction", "outside-a-turn", nil, h.projects("GET", interaction, nil))
 	keep("get-interaction-evidence", "outside-a-turn", nil, h.projects("GET", interaction+"/evidence", nil))
 	keep("list-gaps", "one-gap", nil, h.projects("GET", at+"/gaps", nil))
+	keep("get-gap-evidence", "reported", nil, h.projects("GET", at+"/gaps/"+p.named["gap"]+"/evidence", nil))
 }

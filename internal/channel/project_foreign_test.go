@@ -18,7 +18,7 @@ func projectBodies() map[string]any {
 
 // placeholders are what the paths of projects name, with the kinds of thing that each takes.
 var placeholders = map[string][]string{
-	"{id}": {"project"}, "{cid}": {"client", "shared client"}, "{tid}": {"context turn"}, "{iid}": {"interaction", "receipt", "interaction of a turn"},
+	"{id}": {"project"}, "{cid}": {"client", "shared client"}, "{tid}": {"context turn"}, "{iid}": {"interaction", "receipt", "interaction of a turn"}, "{gid}": {"gap"},
 }
 
 // foreignToProject are all probes of one operation: what belongs to the project a, sent to
@@ -111,9 +111,9 @@ func TestForeignProjects(t *testing.T) {
 	// that is not there.
 	for placeholder, kinds := range placeholders {
 		for _, kind := range kinds {
-			path := map[string]string{"{id}": "/", "{cid}": "/" + a.id + "/mcp/clients/", "{tid}": "/" + a.id + "/turns/", "{iid}": "/" + a.id + "/interactions/"}[placeholder]
+			path := map[string]string{"{id}": "/", "{cid}": "/" + a.id + "/mcp/clients/", "{tid}": "/" + a.id + "/turns/", "{iid}": "/" + a.id + "/interactions/", "{gid}": "/" + a.id + "/gaps/"}[placeholder]
 			end := ""
-			if placeholder == "{cid}" {
+			if placeholder == "{cid}" || placeholder == "{gid}" {
 				end = "/evidence"
 			}
 			id := a.named[kind]

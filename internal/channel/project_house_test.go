@@ -135,7 +135,7 @@ func (p *project) recorded() string {
 
 // in is an operation's path with what it names filled in; what the map lacks stays.
 func (p *project) in(path string) string {
-	return strings.NewReplacer("{id}", p.id, "{cid}", p.client, "{tid}", p.named["context turn"], "{iid}", p.named["interaction"]).Replace(path)
+	return strings.NewReplacer("{id}", p.id, "{cid}", p.client, "{tid}", p.named["context turn"], "{iid}", p.named["interaction"], "{gid}", p.named["gap"]).Replace(path)
 }
 
 // key is a fresh Idempotency-Key.

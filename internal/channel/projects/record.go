@@ -9,6 +9,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/wire"
+	"countersign/internal/contextturn/project"
 	"countersign/internal/contextturn/traces"
 	"countersign/internal/contextturn/turn"
 )
@@ -28,6 +29,7 @@ func (s *service) registerRecords(api *edge.API) {
 	edge.Register(api, exported("get-interaction-evidence", "/{id}/interactions/{iid}/evidence", "Export the signed evidence of an interaction outside a turn"), s.interactionEvidence)
 	edge.Register(api, operation("list-gaps", http.MethodGet, "/{id}/gaps", "List reported gaps",
 		"Extension. What clients reported as missing, each once, in the order of ids that say nothing about time; nextCursor names the next page.", authority.NotFound), s.gaps)
+	edge.Register(api, exported("get-gap-evidence", "/{id}/gaps/{gid}/evidence", "Export a reported gap's signed evidence"), s.gapEvidence)
 }
 
 // ByTurn names a context turn of a project in a path.
@@ -40,6 +42,12 @@ type ByTurn struct {
 type ByInteraction struct {
 	ByProject
 	Interaction string `path:"iid" pattern:"^(int|brg)_[0-9a-f]{32}$" doc:"The interaction's id." example:"int_01940e2e7c0070008000000000000001"`
+}
+
+// ByGap names a reported gap of a project in a path.
+type ByGap struct {
+	ByProject
+	Gap string `path:"gid" pattern:"^gap_[0-9a-f]{32}$" doc:"The gap's id." example:"gap_01940e2e7c0070008000000000000001"`
 }
 
 type turnsOutput struct {
@@ -263,4 +271,8 @@ func (s *service) gaps(ctx context.Context, in *struct {
 		out.Body.Gaps = append(out.Body.Gaps, v)
 	}
 	return out, nil
+}
+
+func (s *service) gapEvidence(ctx context.Context, in *ByGap) (*raw, error) {
+	return s.export(ctx, in.ID, project.KindGap, in.Gap)
 }

@@ -157,6 +157,8 @@ func listOf(id string) client.OfProject {
 		return client.Interactions
 	case project.IsClientID(id):
 		return client.Clients
+	case project.IsGapID(id):
+		return client.Gaps
 	}
 	return ""
 }
@@ -207,7 +209,7 @@ func (c *contextShow) Run(ctx context.Context, s command.Streams) error {
 }
 
 type contextExport struct {
-	ID  string `arg:"" optional:"" name:"id" help:"The id of a turn, a client, a bridge receipt or an interaction outside a turn. Without it: the project."`
+	ID  string `arg:"" optional:"" name:"id" help:"The id of a turn, a client, a gap, a bridge receipt or an interaction outside a turn. Without it: the project."`
 	Out string `required:"" placeholder:"FILE" help:"File to make; one that exists is left alone."`
 	inProject
 }
@@ -223,7 +225,7 @@ Example: countersign context export trn_01940e2e7c0070008000000000000001 --proje
 // Validate is called by kong.
 func (c *contextExport) Validate() error {
 	if c.ID != "" && listOf(c.ID) == "" {
-		return errors.New("want the id of a turn, a client, a bridge receipt or an interaction")
+		return errors.New("want the id of a turn, a client, a gap, a bridge receipt or an interaction")
 	}
 	return nil
 }
@@ -250,7 +252,7 @@ func (c *contextExport) Run(ctx context.Context, s command.Streams) error {
 		if err != nil {
 			return err
 		}
-		to.id, to.kind = c.ID, map[string]string{"trn": turn.Kind, "int": turn.KindInteraction, "brg": turn.KindBridge, "cli": project.KindClient, "shr": project.KindClient}[c.ID[:3]]
+		to.id, to.kind = c.ID, map[string]string{"trn": turn.Kind, "int": turn.KindInteraction, "brg": turn.KindBridge, "cli": project.KindClient, "shr": project.KindClient, "gap": project.KindGap}[c.ID[:3]]
 		return c.keep(s, to, r.Body)
 	})
 }
