@@ -7,7 +7,7 @@ suite = bin/testsuite
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-test: suite ## every test with -race on SQLite and PostgreSQL, coverage of the core
+test: suite ## every test on SQLite and PostgreSQL, with -race but for pure packages; coverage of the core
 	$(suite) test
 
 check: suite ## format, vet, staticcheck, layers, contract, every change of the demo's evidence, fuzz targets

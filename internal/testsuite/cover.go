@@ -55,16 +55,13 @@ func cover(ctx context.Context, out io.Writer) error {
 }
 
 // coverageGate prints the coverage of every package of the core and fails when
-// one is below the floor or not in the profile.
-func coverageGate(out io.Writer, profile string) error {
-	file, err := os.Open(profile)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	packages, err := readProfile(file)
-	if err != nil {
-		return err
+// one is below the floor or not in the profiles, which count together.
+func coverageGate(out io.Writer, profiles ...string) error {
+	packages := make(map[string]map[string]block)
+	for _, profile := range profiles {
+		if err := readProfile(profile, packages); err != nil {
+			return err
+		}
 	}
 	var found []string
 	for _, name := range covered {
@@ -101,11 +98,15 @@ type block struct {
 	executed   bool
 }
 
-// readProfile reads a coverage profile: per package, each block by its place. A
+// readProfile adds what a coverage profile says: per package, each block by its place. A
 // profile over several test binaries holds a block once for each of them.
-func readProfile(profile io.Reader) (map[string]map[string]block, error) {
-	packages := make(map[string]map[string]block)
-	lines := bufio.NewScanner(profile)
+func readProfile(profile string, packages map[string]map[string]block) error {
+	file, err := os.Open(profile)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		line := lines.Text()
 		if strings.HasPrefix(line, "mode: ") {
@@ -113,14 +114,14 @@ func readProfile(profile io.Reader) (map[string]map[string]block, error) {
 		}
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("coverage profile: unreadable line %q", line)
+			return fmt.Errorf("coverage profile: unreadable line %q", line)
 		}
-		file, _, ok := strings.Cut(fields[0], ":")
+		source, _, ok := strings.Cut(fields[0], ":")
 		statements, err := strconv.Atoi(fields[1])
 		if !ok || err != nil {
-			return nil, fmt.Errorf("coverage profile: unreadable line %q", line)
+			return fmt.Errorf("coverage profile: unreadable line %q", line)
 		}
-		name := path.Dir(file)
+		name := path.Dir(source)
 		if packages[name] == nil {
 			packages[name] = make(map[string]block)
 		}
@@ -128,5 +129,5 @@ func readProfile(profile io.Reader) (map[string]map[string]block, error) {
 		b.statements, b.executed = statements, b.executed || fields[2] != "0"
 		packages[name][fields[0]] = b
 	}
-	return packages, lines.Err()
+	return lines.Err()
 }

@@ -82,6 +82,20 @@ func TestCoverageGate(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
 	}
+	// Two profiles count together: neither executes enough by itself.
+	module(t, map[string]string{
+		"one":   "mode: atomic\nm/a/a.go:1.1,2.2 10 7\nm/a/a.go:3.1,4.2 10 0\n",
+		"other": "mode: set\nm/a/a.go:1.1,2.2 10 0\nm/a/a.go:3.1,4.2 10 1\nm/b/b.go:1.1,2.2 1 1\n",
+	})
+	if err := coverageGate(new(bytes.Buffer), "one", "other"); err != nil {
+		t.Errorf("two profiles: %v", err)
+	}
+	if err := coverageGate(new(bytes.Buffer), "other"); err == nil {
+		t.Error("control: one of the two is enough")
+	}
+	if err := coverageGate(new(bytes.Buffer), "one", "gone"); err == nil {
+		t.Error("a profile that is not there is no error")
+	}
 }
 
 func TestFormat(t *testing.T) {

@@ -1,7 +1,7 @@
 // Command testsuite runs the project's own gates. The Makefile and .ci/run call
 // it; it needs no shell.
 //
-//	testsuite test           every test under the race detector, against both engines
+//	testsuite test           every test, against both engines; under the race detector but for pure packages
 //	testsuite check          format, vet, staticcheck, layers, contract, tampering, fuzz
 //	testsuite fuzz           every fuzz target for its number of executions
 //	testsuite cover          statement coverage of the core by its own tests

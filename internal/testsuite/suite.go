@@ -24,7 +24,7 @@ var ledgers = []twins{{
 	own:  []string{"FaultAtEveryPoint", "KillAtEveryPoint"},
 }}
 
-// test runs every test of the module under the race detector.
+// test runs every test of the module, all but those of [unraced] under the race detector.
 func test(ctx context.Context, out io.Writer) (err error) {
 	if err := needCompiler(ctx); err != nil {
 		return err
@@ -61,13 +61,26 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 
-	profile := filepath.Join(folder, "profile")
+	raced, err := racedPackages(ctx)
+	if err != nil {
+		return err
+	}
+	profiles := []string{filepath.Join(folder, "unraced"), filepath.Join(folder, "raced")}
 	r := newReport(out)
 	tests := p.run("tests", func() error {
 		// Tests of processes and locks leave a core idle now and then; twice as many packages
 		// as cores fill it.
-		run := goTest(ctx, r, env, "-race", "-count=1", "-timeout=25m", fmt.Sprintf("-p=%d", 2*runtime.NumCPU()),
-			"-coverprofile="+profile, "-coverpkg="+strings.Join(covered, ","), "./...")
+		flags := func(profile string, more ...string) []string {
+			return append([]string{"-count=1", "-timeout=25m", fmt.Sprintf("-p=%d", 2*runtime.NumCPU()),
+				"-coverprofile=" + profile, "-coverpkg=" + strings.Join(covered, ",")}, more...)
+		}
+		fmt.Fprintln(out, "  without the race detector, since nothing in them runs beside anything else:")
+		run := goTest(ctx, r, env, flags(profiles[0], append([]string{"-race=false"}, unraced...)...)...)
+		if ctx.Err() != nil {
+			return run
+		}
+		fmt.Fprintln(out, "  with the race detector:")
+		run = errors.Join(run, goTest(ctx, r, env, flags(profiles[1], append([]string{"-race"}, raced...)...)...))
 		r.summary(10)
 		r.printPoints(pointLists)
 		if ctx.Err() != nil {
@@ -87,7 +100,7 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		claims.totals(out, r.outcomes())
 		return claims.gate(r.outcomes())
 	})
-	return errors.Join(shown, p.run("coverage", func() error { return coverageGate(out, profile) }))
+	return errors.Join(shown, p.run("coverage", func() error { return coverageGate(out, profiles...) }))
 }
 
 // goTest runs go test -json with more variables in its environment and reports

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// unraced lists the packages whose tests run without the race detector: pure ones that
+// start no goroutine, neither in their code nor in their tests. With one goroutine there is
+// no race to detect, and looking for one takes up to forty times as long. What runs them
+// beside each other is tested under the race detector, with all that it calls of them.
+var unraced = []string{
+	"countersign/internal/canon",
+	"countersign/internal/money",
+	"countersign/internal/pubkey",
+	"countersign/internal/authority",
+	"countersign/internal/supervision/propose",
+	"countersign/internal/supervision/stopcontext",
+	"countersign/internal/supervision/state",
+	"countersign/internal/supervision/run",
+	"countersign/internal/supervision/policy",
+	"countersign/internal/supervision/chain",
+	"countersign/internal/supervision/decide",
+	"countersign/internal/supervision/guardian",
+	"countersign/internal/supervision/freeze",
+	"countersign/internal/contextturn/redact",
+	"countersign/internal/contextturn/turn",
+	"countersign/internal/contextturn/project",
+}
+
+// racedPackages lists the packages of the module that are not in [unraced], which must
+// all exist.
+func racedPackages(ctx context.Context) (raced []string, err error) {
+	output, err := capture(ctx, "go", "list", "./...")
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, output)
+	}
+	all := strings.Fields(string(output))
+	var found []string
+	for _, name := range unraced {
+		if !slices.Contains(all, name) {
+			found = append(found, name+" is listed in internal/testsuite/unraced.go and does not exist")
+		}
+	}
+	raced = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(unraced, name) })
+	if len(raced) == 0 {
+		found = append(found, "no package is tested with the race detector")
+	}
+	return raced, findings(found)
+}
+
+// beside names every place in the Go files of a folder, tests included, that starts
+// something beside what runs: a go statement, a method Go of a group, Parallel and RunParallel
+// of a test, and AfterFunc.
+func beside(folder string) (places []string, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New(folder + " holds no Go file")
+	}
+	for _, name := range files {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				places = append(places, fset.Position(n.Pos()).String())
+			case *ast.SelectorExpr:
+				if slices.Contains([]string{"Go", "Parallel", "RunParallel", "AfterFunc"}, n.Sel.Name) {
+					places = append(places, fset.Position(n.Pos()).String())
+				}
+			}
+			return true
+		})
+	}
+	return places, nil
+}

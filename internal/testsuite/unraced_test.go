@@ -1,0 +1,112 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Only packages that layers_test.go holds to be pure are tested without the race detector,
+// and only where nothing starts a goroutine.
+func TestUnraced(t *testing.T) {
+	pure := pureOfLayers(t)
+	for _, name := range unraced {
+		folder, ok := strings.CutPrefix(name, "countersign/")
+		if !ok || !slices.Contains(pure, folder) {
+			t.Errorf("%s is not in the list of pure packages in layers_test.go", name)
+			continue
+		}
+		places, err := beside(path.Join("../..", folder))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, at := range places {
+			t.Errorf("%s is tested without the race detector, and starts something beside: %s", name, at)
+		}
+	}
+	if len(unraced) == 0 {
+		t.Error("no package is listed")
+	}
+
+	// Controls: evidence is pure and starts goroutines, so that purity alone is not enough;
+	// and nobody counts the ledger as pure.
+	if places, err := beside("../../evidence"); err != nil || len(places) == 0 {
+		t.Errorf("control: evidence starts nothing: %v", err)
+	}
+	if !slices.Contains(pure, "evidence") || slices.Contains(pure, "internal/ledger") {
+		t.Errorf("control: read %q of layers_test.go", pure)
+	}
+}
+
+// pureOfLayers reads the list of pure packages in layers_test.go.
+func pureOfLayers(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../layers_test.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, declaration := range file.Decls {
+		general, ok := declaration.(*ast.GenDecl)
+		if !ok || general.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range general.Specs {
+			value := spec.(*ast.ValueSpec)
+			if value.Names[0].Name != "pure" {
+				continue
+			}
+			ast.Inspect(value, func(n ast.Node) bool {
+				if literal, ok := n.(*ast.BasicLit); ok {
+					name, err := strconv.Unquote(literal.Value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					names = append(names, name)
+				}
+				return true
+			})
+		}
+	}
+	return names
+}
+
+// Every way to start something beside is found, in tests too; a package without a file is an error.
+func TestBeside(t *testing.T) {
+	for _, body := range []string{"go f()", "group.Go(f)", "t.Parallel()", "b.RunParallel(f)", "time.AfterFunc(d, f)"} {
+		module(t, map[string]string{"a/a.go": "package a\n", "a/a_test.go": "package a\n\nfunc g() { " + body + " }\n"})
+		if places, err := beside("a"); err != nil || len(places) != 1 {
+			t.Errorf("%s: found %q, %v", body, places, err)
+		}
+	}
+	module(t, map[string]string{"a/a.go": "package a\n\nfunc g() { f() }\n", "b/c.txt": ""})
+	if places, err := beside("a"); err != nil || len(places) != 0 {
+		t.Errorf("control: found %q, %v where nothing starts", places, err)
+	}
+	if _, err := beside("b"); err == nil {
+		t.Error("a folder without Go files is no error")
+	}
+}
+
+// What is listed is taken out of all packages, and must exist.
+func TestRacedPackages(t *testing.T) {
+	before := unraced
+	defer func() { unraced = before }()
+	module(t, map[string]string{"a/a.go": "package a\n", "b/b.go": "package b\n"})
+	unraced = []string{"m/a"}
+	if raced, err := racedPackages(t.Context()); err != nil || !slices.Equal(raced, []string{"m/b"}) {
+		t.Errorf("%q, %v; want m/b", raced, err)
+	}
+	unraced = []string{"m/a", "m/b"}
+	if _, err := racedPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "no package is tested with the race detector") {
+		t.Errorf("all listed: %v", err)
+	}
+	unraced = []string{"m/c"}
+	if _, err := racedPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "m/c is listed") {
+		t.Errorf("one that is not there: %v", err)
+	}
+}
