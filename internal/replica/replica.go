@@ -36,7 +36,7 @@ type Options struct {
 
 // Fault is where a process kills itself, or stands still.
 type Fault struct {
-	Point string // of gateway.Points or the engine's; "" for nowhere
+	Point string // of gateway.Points, the engine's or the perimeter's; "" for nowhere
 	Hit   int    // the pass of the point at which it does, from 1; 0 counts as 1
 	Hold  bool   // it stands still, at that pass and at each later one, until Release
 }
