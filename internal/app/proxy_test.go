@@ -102,3 +102,46 @@ func TestTrustedProxy(t *testing.T) {
 		t.Errorf("every address is trusted: %s", got)
 	}
 }
+
+// S-028: plain HTTP in production is refused wherever a proxy that is trusted says that
+// the request reached it so, or says nothing of what it passed on; what anybody else
+// writes into the header counts for nothing, and a client on this machine needs no TLS.
+func TestForwardedProto(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "D")
+	must(t, app.Init(context.Background(), dir, ""))
+	for _, c := range []struct {
+		name    string
+		trusted []netip.Prefix
+		path    string
+		headers []string
+		want    int
+	}{
+		{"a client on this machine", nil, "", nil, 401},
+		{"no proxy is trusted", nil, "", []string{"X-Forwarded-Proto", "http"}, 401},
+		{"a trusted proxy, https", networks("127.0.0.0/8"), "", []string{"X-Forwarded-Proto", "https", "X-Forwarded-For", "203.0.113.7"}, 401},
+		{"a trusted proxy, HTTPS", networks("127.0.0.0/8"), "", []string{"X-Forwarded-Proto", "HTTPS"}, 401},
+		{"a trusted proxy, http", networks("127.0.0.0/8"), "", []string{"X-Forwarded-Proto", "http", "X-Forwarded-For", "203.0.113.7"}, 403},
+		{"a trusted proxy, http from this machine", networks("127.0.0.0/8"), "", []string{"X-Forwarded-Proto", "http"}, 403},
+		{"one hop was plain", networks("127.0.0.0/8"), "", []string{"X-Forwarded-Proto", "https, http"}, 403},
+		{"every hop was not", networks("127.0.0.0/8"), "", []string{"X-Forwarded-Proto", "https, https"}, 401},
+		{"empty", networks("127.0.0.0/8"), "", []string{"X-Forwarded-Proto", ""}, 403},
+		{"a trusted proxy that does not say", networks("127.0.0.0/8"), "", []string{"X-Forwarded-For", "127.0.0.1"}, 403},
+		{"not forwarded by the trusted proxy", networks("127.0.0.0/8"), "", nil, 401},
+		{"production by its name", networks("127.0.0.0/8"), "/production", []string{"X-Forwarded-Proto", "http"}, 403},
+		{"staging", networks("127.0.0.0/8"), "/staging", []string{"X-Forwarded-Proto", "http"}, 401},
+	} {
+		a, stop := serve(t, app.Config{Dir: dir, Addr: "127.0.0.1:0", TrustedProxies: c.trusted})
+		r, err := http.NewRequest("POST", a.Origin()+"/acme/support"+c.path+"/context/doctor", strings.NewReader("{}"))
+		must(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(c.headers); i += 2 {
+			r.Header.Set(c.headers[i], c.headers[i+1])
+		}
+		reply, err := client.Send(client.New(), r)
+		must(t, err)
+		if reply.Status != c.want || (c.want == 403) != strings.Contains(string(reply.Body), "https_required") {
+			t.Errorf("%s: %d %s, want %d", c.name, reply.Status, reply.Body, c.want)
+		}
+		must(t, stop())
+	}
+}

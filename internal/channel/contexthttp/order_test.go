@@ -257,13 +257,12 @@ func faults(r route) []fault {
 	return list
 }
 
-// TestOrder: on every route, a request that is wrong in two ways gets the refusal that
+// S-027 S-065 S-066: on every route, a request that is wrong in two ways gets the refusal that
 // stands first in the list, whichever two; one that is wrong in no way is taken. What was
 // refused asked nothing of the perimeter, and its values are not repeated.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for _, r := range routes() {
-		// S-026 S-027 S-028 S-065 S-066
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			s, request := newServer(t), good(r)

@@ -135,7 +135,7 @@ func TestTools(t *testing.T) {
 	})
 }
 
-// S-059 S-060 S-063 S-069 S-070 S-072: what can be reported, and the state that it makes.
+// S-059 S-060 S-063 S-069 S-072: what can be reported, and the state that it makes.
 // The same completion with the same key gets the same receipt, whatever its note was
 // redacted from; another one finds the turn closed.
 func TestCompletion(t *testing.T) {
@@ -180,7 +180,7 @@ func TestCompletion(t *testing.T) {
 	})
 }
 
-// S-057 S-058 S-064: a key that has completed one turn completes no other, and no key of
+// S-049 S-057 S-058 S-064 S-070: a key that has completed one turn completes no other, and no key of
 // one route is one of another.
 func TestKeysOfOneRequest(t *testing.T) {
 	onEach(t, func(t *testing.T, h *house) {
@@ -212,13 +212,15 @@ func TestKeysOfOneRequest(t *testing.T) {
 		if after := h.rows(); after != before {
 			t.Errorf("the ledger has %s, before %s", after, before)
 		}
-		h.ask(token, "/turns/"+other+"/complete", completed).is(t, "a key of its own", "200")
+		if a := h.ask(token, "/turns/"+other+"/complete", completed).is(t, "a key of its own", "200"); a.text("receipt", "status") != "COMPLETED_WITHOUT_CONTEXT_DELIVERY" {
+			t.Errorf("without a delivery: %s", a.body)
+		}
 		// A key is the client's: another may use the same.
 		h.ask(h.required(), "/turns/start", map[string]any{"clientRef": "y"}, key("start")...).is(t, "another client's same key", "201")
 	})
 }
 
-// S-056 S-071 S-077 S-078: after 15 minutes a turn takes nothing more. A first completion
+// S-048 S-056 S-071 S-077 S-078: after 15 minutes a turn takes nothing more. A first completion
 // then is refused, counted and changes nothing; one that was accepted before is answered
 // again. The client's clock has no part in it.
 func TestExpiry(t *testing.T) {
@@ -257,7 +259,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// S-014: without the opt-in there are records of deliveries and no turn; the shared token
+// S-001 S-014: without the opt-in there are records of deliveries and no turn; the shared token
 // reads and opens nothing. A bridge records what it saw, and nobody else does.
 func TestOutsideATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, h *house) {
@@ -275,6 +277,16 @@ func TestOutsideATurn(t *testing.T) {
 				t.Errorf("%s: recorded as %+v", what, i.InteractionView)
 			}
 		}
+		required := h.required()
+		for token, want := range map[string]string{plain: "none", shared: "none", bridge: "none", required: "seif.http-turn.v1"} {
+			headers := []string{}
+			if token == required {
+				headers = []string{"X-SEIF-Turn-Id", h.open(required)}
+			}
+			if a := h.ask(token, "/doctor", map[string]any{}, headers...).is(t, "doctor", "200"); a.text("protocol") != want {
+				t.Errorf("the protocol is %s, want %s", a.text("protocol"), want)
+			}
+		}
 		seen := map[string]any{"kind": "file.read", "digest": strings.Repeat("0a", 32)}
 		first := h.ask(bridge, "/bridge/receipts", seen, "Idempotency-Key", "the-key-of-a-receipt").is(t, "a receipt", "201")
 		if first.text("receipt", "evidenceClass") != "bridge-observed" {
@@ -285,8 +297,8 @@ func TestOutsideATurn(t *testing.T) {
 			t.Errorf("the same receipt: %s\nfirst: %s", again.body, first.body)
 		}
 		h.ask(plain, "/bridge/receipts", seen).is(t, "a receipt of a client that is no bridge", "403 bridge_client_required")
-		if list, _, err := h.p.Turns(t.Context(), turnsOf(h)); err != nil || len(list) != 0 {
-			t.Errorf("turns: %v, %v", list, err)
+		if list, _, err := h.p.Turns(t.Context(), turnsOf(h)); err != nil || len(list) != 1 {
+			t.Errorf("turns: %v, %v, want the one of the client that opted in", list, err)
 		}
 	})
 }

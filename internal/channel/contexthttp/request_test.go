@@ -16,8 +16,8 @@ import (
 	"countersign/internal/contextturn/turn"
 )
 
-// TestBodies: what the body of each route may hold, at its bounds and beyond. Characters
-// are counted, not bytes.
+// S-037: what the body of each route may hold, at its bounds and beyond, and nothing else:
+// a start has no place for a prompt or an answer. Characters are counted, not bytes.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -66,7 +66,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// S-050 to S-055: of an observation exactly event, tool and toolUseId are taken, each of
+// S-050 to S-054: of an observation exactly event, tool and toolUseId are taken, each of
 // its own form and bound. Whatever else comes is refused, asks nothing of the perimeter,
 // and is not repeated.
 func TestObservationTakesThreeMembers(t *testing.T) {
@@ -246,7 +246,7 @@ func TestBodyBounds(t *testing.T) {
 	}
 }
 
-// Content types of which the body is refused unread.
+// S-027: content types of which the body is refused unread.
 func TestContentType(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

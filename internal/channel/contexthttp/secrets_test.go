@@ -27,7 +27,7 @@ func secretForms(token string) map[string]string {
 	}
 }
 
-// S-017 S-025 S-037 S-055 S-062: a token is nowhere but in the answer that issued it, and
+// S-017 S-025 S-055 S-062: a token is nowhere but in the answer that issued it, and
 // a secret that a client plants in a label, in a refused body or as tool input is in no
 // log, no answer, no evidence and not in the file of the ledger. Not even a hash of it is.
 func TestSecretsLeaveNoTrace(t *testing.T) {
