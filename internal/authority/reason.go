@@ -75,6 +75,8 @@ const (
 	GuardianDegraded     = "GUARDIAN_DEGRADED"
 	GuardianMismatch     = "GUARDIAN_MISMATCH"
 	WorkspaceLimit       = "WORKSPACE_LIMIT"
+	AlreadyExists        = "ALREADY_EXISTS"
+	ClientRevoked        = "CLIENT_REVOKED"
 	// Requests.
 	InvalidRequest = "INVALID_REQUEST"
 	NotImplemented = "NOT_IMPLEMENTED"

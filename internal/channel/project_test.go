@@ -244,7 +244,7 @@ func TestSharedToken(t *testing.T) {
 	}
 	find(first.text("token")).is(t, "the former", 401, "token_invalid")
 	find(second.text("token")).is(t, "the next", 200, "")
-	issue("sales").is(t, "another profile", 409, "REVISION_CONFLICT")
+	issue("sales").is(t, "another profile", 409, "ALREADY_EXISTS")
 	find(second.text("token")).is(t, "after a refusal", 200, "")
 	p.ask(p.token, "/turns/start", map[string]any{}, key()).is(t, "control: a named client", 201, "")
 }

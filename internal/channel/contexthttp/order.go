@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
@@ -99,8 +100,23 @@ func inProtocol(err error) error {
 	if errors.Is(err, identity.ErrUnauthenticated) || authority.Denied(err, turn.TokenInvalid) {
 		return edge.Refuse(turn.TokenInvalid, "").With("WWW-Authenticate", challenge+`, error="invalid_token"`)
 	}
+	if d, denied := errors.AsType[*authority.Denial](err); denied && next[d.Reason] != "" && d.Detail != "" {
+		return edge.Refuse(d.Reason, d.Detail+" "+next[d.Reason])
+	}
 	return err
 }
+
+// next is the advice of the perimeter's reasons. A denial tells what happened; what to do
+// then is said behind it, as where a refusal has no detail of its own.
+var next = func() map[string]string {
+	advice := map[string]string{}
+	for _, r := range edge.Reasons() {
+		if strings.ToLower(r.Code) == r.Code {
+			advice[r.Code] = r.Next
+		}
+	}
+	return advice
+}()
 
 // admit refuses a client that may not do that here.
 func (g *gate) admit(by *perimeter.Caller, environment string, r *http.Request) error {

@@ -306,7 +306,7 @@ func alternative(first, second string) bool {
 }
 
 // TestDenialsOfThePerimeter: what is decided where it is committed is answered with its
-// own line of the table.
+// own line of the table, which says what to do next behind what happened.
 func TestDenialsOfThePerimeter(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -317,11 +317,20 @@ func TestDenialsOfThePerimeter(t *testing.T) {
 		for _, r := range routes() {
 			request := good(r)
 			request.recorder.refuse = &authority.Denial{Reason: reason, Detail: "A detail."}
-			if got, _ := request.send(t, s, r); got != want+" "+reason {
+			got, body := request.send(t, s, r)
+			if got != want+" "+reason {
 				t.Errorf("%s: %s, want %s %s", r.id, got, want, reason)
+			}
+			if reason != turn.TokenInvalid && !strings.Contains(body, `"detail":"A detail. `+nextOf(reason)+`"`) {
+				t.Errorf("%s, %s: %s says not both what happened and what to do", r.id, reason, body)
 			}
 		}
 	}
+}
+
+func nextOf(reason string) string {
+	list := edge.Reasons()
+	return list[slices.IndexFunc(list, func(r edge.Reason) bool { return r.Code == reason })].Next
 }
 
 // S-014 S-015 S-042: who may ask for context without a turn, and who with one.

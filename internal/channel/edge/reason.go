@@ -84,7 +84,7 @@ var reasons = []Reason{
 	{authority.Frozen, 409, "Workspace frozen", "No run gets a permit or sends anything while it lasts; a run that is paused for it goes on when the owner retries it afterwards.", 0},
 	{authority.InvalidRequest, 400, "Invalid request", "Correct what errors names; nothing was stored.", 0},
 	{authority.NotImplemented, 501, "Not built", "Choose another value; api/protocol.md says what exists.", 0},
-	{authority.NotFound, 404, "Not found", "Check the path and the id; /openapi.json, /protocol and /reasons say what there is.", 0},
+	{authority.NotFound, 404, "Not found", "Check the path and the id; /openapi.json, /protocol, /context-turns and /reasons say what there is.", 0},
 	{AuthenticationRequired, 401, "Authentication required", "Sign in, or send the run's token as Authorization: Bearer.", 0},
 	{BearerOnOwnerRoute, 403, "Bearer token on an owner route", "Owner routes take the owner's session cookie and no Authorization header.", 0},
 	{OriginRejected, 403, "Origin rejected", "Send the request to and from the configured origin.", 0},
@@ -113,7 +113,7 @@ var reasons = []Reason{
 	{authority.ProviderUnconfigured, 200, "Model provider not configured", retry + "the executor is asked.", 0},
 	{authority.ModelCallLimit, 200, "Model call limit reached", "Ask the owner for a new run.", 0},
 	{authority.AttemptInProgress, 409, "An attempt is under way", "Look at the run again after Retry-After; the attempt ends by itself.", time.Second},
-	{turn.HTTPSRequired, 403, "HTTPS required", "Send it to the https address. The token has crossed the network in the clear: the owner rotates it.", 0},
+	{turn.HTTPSRequired, 403, "HTTPS required", "Send it to the https address; a token that crossed a network without TLS is to be rotated. A proxy that ends TLS has to be a --trusted-proxy and to send X-Forwarded-Proto: https.", 0},
 	{turn.ContentType, 415, "Content type rejected", "Send the body as Content-Type: application/json in UTF-8, without an encoding.", 0},
 	{turn.TooLarge, 413, "Body too large", "Send at most 4096 bytes to a route of turns, 16384 to another.", 0},
 	{turn.TokenMissing, 401, "Token missing", "Send the client's token once, as Authorization: Bearer.", 0},
@@ -129,7 +129,7 @@ var reasons = []Reason{
 	{turn.EventNotAllowed, 400, "Event not allowed", "Send the event pre_tool_use; no other is taken.", 0},
 	{turn.ToolNotAllowed, 400, "Tool not allowed", "Send the name of an mcp__seif__ tool, in lower case; no other is taken.", 0},
 	{turn.StatusNotAllowed, 400, "Status not allowed", "Send completed, cancelled or failed.", 0},
-	{turn.ValueTooLong, 400, "Value too long", "Shorten what errors names; nothing was stored.", 0},
+	{turn.ValueTooLong, 400, "Value too long", "Keep what errors names within the bound that it says; nothing was stored.", 0},
 	{turn.IdempotencyKeyInvalid, 400, "Idempotency key not valid", "Send one Idempotency-Key of 16 to 160 characters out of A-Z a-z 0-9 - _ . ~, fresh for each new request.", 0},
 	{turn.IdempotencyConflict, 409, "Idempotency key used for another request", "Send the first request unchanged, or choose a new key.", 0},
 	{turn.IdempotencyInProgress, 409, "In progress", "Repeat the same request with the same key after Retry-After.", time.Second},
@@ -141,6 +141,8 @@ var reasons = []Reason{
 	{turn.LimitReached, 429, "Limit reached", "Open a new turn when this one is used up; complete turns that are open, or try again after Retry-After, when the client has too many.", time.Minute},
 	{turn.BuildMissing, 409, "No Build", "Ask the owner to publish context for this environment; doctor and report-gap work without.", 0},
 	{turn.ItemNotFound, 404, "Item not found", "Use what compass or find has answered to this client.", 0},
+	{authority.AlreadyExists, 409, "There already", "Use what is there, or make another under another name; nothing was changed.", 0},
+	{authority.ClientRevoked, 409, "Client revoked", "A revoked client stays so: create another.", 0},
 }
 
 func reasonOf(code string) (Reason, bool) {

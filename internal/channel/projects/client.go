@@ -16,13 +16,13 @@ func (s *service) registerClients(api *edge.API) {
 	const once = "The token is in this answer and nowhere else: only its SHA-256 is stored. Give it to the component that fetches context, never to browser code, prompts, source control or logs."
 	edge.Register(api, operation("issue-shared-token", http.MethodPost, "/{id}/token", "Issue the shared token of an environment",
 		"Whoever has it may read context and cannot open turns, because it names no single invoker. Issuing ends the former one; its profile is fixed with the first. "+once,
-		authority.NotFound, authority.RevisionConflict, authority.WorkspaceLimit), s.sharedToken)
+		authority.NotFound, authority.AlreadyExists, authority.ClientRevoked, authority.WorkspaceLimit), s.sharedToken)
 	edge.Register(api, created(operation("create-client", http.MethodPost, "/{id}/mcp/clients", "Create a named client",
 		"What it is bound to never changes; another binding is another client. With turnProtocol required, every request for context carries a turn that the client opened. "+once,
 		authority.NotFound)), s.createClient)
 	edge.Register(api, operation("list-clients", http.MethodGet, "/{id}/mcp/clients", "List clients", "Extension. Named and shared clients, newest first, revoked ones too; nextCursor names the next page.", authority.NotFound), s.clients)
 	edge.Register(api, operation("rotate-client", http.MethodPost, "/{id}/mcp/clients/{cid}/rotate", "Give a client its next token",
-		"Extension. The former token opens nothing from then on; turns that are open go on with the new one. "+once, authority.NotFound, authority.RevisionConflict, authority.WorkspaceLimit), s.rotate)
+		"Extension. The former token opens nothing from then on; turns that are open go on with the new one. "+once, authority.NotFound, authority.ClientRevoked, authority.WorkspaceLimit), s.rotate)
 	edge.Register(api, operation("revoke-client", http.MethodPost, "/{id}/mcp/clients/{cid}/revoke", "Revoke a client",
 		"Extension. Its token opens nothing from then on, for good; what was recorded of it stays. Revoking again changes nothing.", authority.NotFound), s.revoke)
 	edge.Register(api, exported("get-client-evidence", "/{id}/mcp/clients/{cid}/evidence", "Export a client's signed evidence"), s.clientEvidence)

@@ -20,7 +20,7 @@ func (s *service) registerProjects(api *edge.API) {
 	edge.Register(api, operation("list-projects", http.MethodGet, "", "List projects", "Extension. Every project, by handle and slug, with what each environment hands out."), s.projects)
 	edge.Register(api, created(operation("create-project", http.MethodPost, "", "Create a project",
 		"Its context is at /HANDLE/SLUG/context/ and, of staging, at /HANDLE/SLUG/staging/context/. Handles that this server needs for paths of its own are refused.",
-		authority.RevisionConflict, authority.WorkspaceLimit)), s.create)
+		authority.AlreadyExists, authority.WorkspaceLimit)), s.create)
 	edge.Register(api, operation("get-project", http.MethodGet, "/{id}", "One project", "Extension. The project as it stands now.", authority.NotFound), s.get)
 	store := operation("store-documents", http.MethodPost, "/{id}/documents", "Store documents",
 		fmt.Sprintf("Extension. Stores documents under the SHA-256 of their text, at most 1000 and %d bytes of JSON a request. Storing one again changes nothing. A document is handed out only as part of a Build or draft that names it.", edge.LargestBody), authority.NotFound)

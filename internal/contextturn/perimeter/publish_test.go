@@ -185,7 +185,7 @@ func TestForeignProjects(t *testing.T) {
 		other, err := h.CreateProject(t.Context(), "acme", "sales", session)
 		must(t, err)
 		_, err = h.CreateProject(t.Context(), "acme", "sales", session)
-		is(t, err, authority.RevisionConflict)
+		is(t, err, authority.AlreadyExists)
 		_, err = h.Turn(t.Context(), other.ID, id)
 		is(t, err, authority.NotFound)
 		_, err = h.Interaction(t.Context(), other.ID, a.Interaction.ID)

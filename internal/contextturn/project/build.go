@@ -168,7 +168,7 @@ func Begin(p *Project, now evidence.Time, seed [32]byte) *Deciding {
 
 // Open opens the project at handle and slug; its id is [ProjectID]. subject names
 // workspace and issuer, session is the hash that names the owner's session. What is open
-// already is denied with REVISION_CONFLICT.
+// already is denied with ALREADY_EXISTS.
 func (d *Deciding) Open(subject evidence.Subject, handle, slug, session string) *authority.Denial {
 	switch {
 	case !IsSlug(handle):
@@ -178,7 +178,7 @@ func (d *Deciding) Open(subject evidence.Subject, handle, slug, session string) 
 	case !IsSlug(slug):
 		return invalid("slug", "want 1 to 40 lowercase letters and digits, with single hyphens between them")
 	case d.fold.s.Machine != 0:
-		return &authority.Denial{Reason: authority.RevisionConflict, Detail: "There is a project with this handle and slug already."}
+		return &authority.Denial{Reason: authority.AlreadyExists, Detail: "There is a project with this handle and slug already; use it, or take another."}
 	}
 	d.emit(&Opened{d.subject(subject, ProjectID(handle, slug)), handle, slug, session})
 	return nil

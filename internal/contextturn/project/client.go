@@ -180,7 +180,7 @@ func (d *DecidingClient) Share(subject evidence.Subject, project, environment, p
 		d.emit(&Created{d.subject(subject, SharedID(project, environment)), project, Shared, Shared, profile, environment, Absent, tokenHash, session})
 		return nil
 	case s.Profile != profile:
-		return &authority.Denial{Reason: authority.RevisionConflict, Detail: "The shared token of this environment is bound to another profile, for good; create a named client."}
+		return &authority.Denial{Reason: authority.AlreadyExists, Detail: "The shared token of this environment is there and bound to another profile, for good; create a named client."}
 	}
 	return d.Rotate(tokenHash, session)
 }
@@ -191,7 +191,7 @@ func (d *DecidingClient) Rotate(tokenHash, session string) *authority.Denial {
 		return denial
 	}
 	if d.fold.s.Revoked() {
-		return &authority.Denial{Reason: authority.RevisionConflict, Detail: "The client is revoked, for good; create a named client."}
+		return &authority.Denial{Reason: authority.ClientRevoked, Detail: "The client is revoked, for good; create a named client."}
 	}
 	if denial := d.full(); denial != nil {
 		return denial

@@ -24,7 +24,7 @@ func TestOpen(t *testing.T) {
 	if s.ID != projectID || s.Handle != "acme" || s.Slug != "help" || s.CreatedAt != dawn || s.Current("production") != nil || s.Selection("staging") != nil {
 		t.Errorf("opened: %+v", s)
 	}
-	if reason := d.open("acme", "help"); reason != "REVISION_CONFLICT" {
+	if reason := d.open("acme", "help"); reason != "ALREADY_EXISTS" {
 		t.Errorf("opened again: %q", reason)
 	}
 	if b, reason := newDesk(t).publish("production", hash("a"), false); reason != "NOT_FOUND" {
@@ -210,7 +210,7 @@ func TestClientLife(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Hour)
 	}
-	if reason := b.rotate(hash("c")); reason != "REVISION_CONFLICT" {
+	if reason := b.rotate(hash("c")); reason != "CLIENT_REVOKED" {
 		t.Errorf("rotated after it was revoked: %q", reason)
 	}
 	if s := b.state(); !s.Revoked() || *s.RevokedAt != revoked || s.Events != 3 || s.TokenHash != hash("b") {
@@ -237,11 +237,11 @@ func TestShare(t *testing.T) {
 			t.Errorf("shared: %+v", s)
 		}
 	}
-	if reason := b.share("staging", "sales", hash("c")); reason != "REVISION_CONFLICT" {
+	if reason := b.share("staging", "sales", hash("c")); reason != "ALREADY_EXISTS" {
 		t.Errorf("with another profile: %q", reason)
 	}
 	b.revoke()
-	if reason := b.share("staging", "support", hash("c")); reason != "REVISION_CONFLICT" {
+	if reason := b.share("staging", "support", hash("c")); reason != "CLIENT_REVOKED" {
 		t.Errorf("after it was revoked: %q", reason)
 	}
 	b.lawful()
