@@ -125,10 +125,20 @@ func openSQLite(h *house) {
 	db, err := sql.Open("sqlite", "file:"+h.path+"?mode=ro")
 	must(h.t, err)
 	h.t.Cleanup(func() { db.Close() })
-	h.rows = counting(func(name string) (n int, err error) {
+	db.SetMaxOpenConns(1) // the version is one that a connection sees
+	count := counting(func(name string) (n int, err error) {
 		err = db.QueryRow("SELECT count(*) FROM " + name).Scan(&n)
 		return n, err
 	})
+	seen, counted := -1, ""
+	h.rows = func() string {
+		var version int // another one after every commit of others
+		must(h.t, db.QueryRow("PRAGMA data_version").Scan(&version))
+		if version != seen {
+			seen, counted = version, count()
+		}
+		return counted
+	}
 }
 
 func openPostgres(h *house) {

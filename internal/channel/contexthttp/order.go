@@ -19,53 +19,64 @@ type gate struct {
 	p     Perimeter
 	route route
 	form  *form
+	told  *refusals
 }
 
-// serve answers one request; see the package comment for the order.
+// serve answers one request, and tells the operator of one that is at the wrong address.
 func (g *gate) serve(w http.ResponseWriter, r *http.Request) error {
+	by, err := g.answer(w, r)
+	if err != nil {
+		g.told.tell(r, by, err)
+	}
+	return err
+}
+
+// answer answers one request; see the package comment for the order. It returns whom the
+// token names, as far as that came to be known.
+func (g *gate) answer(w http.ResponseWriter, r *http.Request) (*perimeter.Caller, error) {
 	environment, err := environmentOf(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if environment == project.Production && !secure(r) {
-		return edge.Refuse(turn.HTTPSRequired, "")
+		return nil, edge.Refuse(turn.HTTPSRequired, "")
 	}
 	raw, cut := edge.ReadBody(w, r, g.route.limit, edge.BodyReasons{Type: turn.ContentType, Size: turn.TooLarge, Malformed: turn.BodyInvalid})
 	if p, refused := errors.AsType[*edge.Problem](cut); cut != nil && (!refused || p.ReasonCode != turn.BodyInvalid) {
-		return cut // a body that did not arrive whole is looked at in its turn
+		return nil, cut // a body that did not arrive whole is looked at in its turn
 	}
 	by, err := g.caller(r)
 	if err != nil {
-		return err
+		return by, err
 	}
 	if err := g.admit(by, environment, r); err != nil {
-		return err
+		return by, err
 	}
 	if cut != nil {
-		return cut
+		return by, cut
 	}
 	s, err := g.form.read(raw, r.URL.RawQuery)
 	if err != nil {
-		return err
+		return by, err
 	}
 	q := &request{by: by, said: *s}
 	if g.route.keyed {
 		if q.key, err = key(r.Header); err != nil {
-			return err
+			return by, err
 		}
 	}
 	if q.turn, err = g.turnOf(by, r); err != nil {
-		return err
+		return by, err
 	}
 	a, err := g.route.act(r.Context(), g.p, q)
 	if err != nil {
-		return inProtocol(err)
+		return by, inProtocol(err)
 	}
 	if a.replayed {
 		w.Header().Set("Idempotency-Replayed", "true")
 	}
 	edge.SendJSON(w, a.status, a.body)
-	return nil
+	return by, nil
 }
 
 // environmentOf is the environment that the path names.

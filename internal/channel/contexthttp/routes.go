@@ -80,8 +80,9 @@ type answer struct {
 
 // Register adds the routes.
 func Register(api *edge.API, p Perimeter) {
+	told := newRefusals(api.Log())
 	for _, r := range routes() {
-		g := &gate{p: p, route: r}
+		g := &gate{p: p, route: r, told: told}
 		for _, base := range []struct{ path, suffix, of string }{
 			{"/{handle}/{project}", "", "production"},
 			{"/{handle}/{project}/{environment}", "-in-environment", "the environment named"},

@@ -123,6 +123,9 @@ func ParseOrigin(s string) (*url.URL, error) {
 // Origin returns the configured origin.
 func (a *API) Origin() string { return a.origin.String() }
 
+// Log is where the API tells the operator something; never nil.
+func (a *API) Log() *slog.Logger { return a.log }
+
 // OpenAPI returns the document of what is registered.
 func (a *API) OpenAPI() *huma.OpenAPI { return a.huma.OpenAPI() }
 

@@ -44,7 +44,7 @@ type signedOut struct {
 
 // RegisterSessions adds signing in and out at [SessionPath] (G-20).
 func RegisterSessions(a *API, owners *identity.Owners) {
-	var told seldom
+	var told Seldom
 	Register(a, Operation{
 		Operation: huma.Operation{
 			OperationID: "sign-in", Method: http.MethodPost, Path: SessionPath, Tags: []string{"owner"},
@@ -61,7 +61,7 @@ func RegisterSessions(a *API, owners *identity.Owners) {
 			a.log.WarnContext(ctx, "an owner secret was refused", "remote", in.remote)
 			return nil, Refuse(AuthenticationRequired, "The secret is not the owner's.").With("WWW-Authenticate", ownerChallenge)
 		case isLimited:
-			if told.now(time.Now()) {
+			if told.Now(time.Now()) {
 				a.log.WarnContext(ctx, "sign-in is limited after too many refused owner secrets", "remote", in.remote, "again", limited.RetryAfter.Round(time.Second).String())
 			}
 			return nil, err
@@ -86,11 +86,12 @@ func RegisterSessions(a *API, owners *identity.Owners) {
 	})
 }
 
-// seldom says yes once a second, so that who knocks without end does not fill the
-// log. It is safe for concurrent use.
-type seldom struct{ last atomic.Int64 } // Unix seconds
+// Seldom says yes once a second, so that who knocks without end does not fill the
+// log. It is safe for concurrent use; the zero value is ready.
+type Seldom struct{ last atomic.Int64 } // Unix seconds
 
-func (s *seldom) now(t time.Time) bool { return s.last.Swap(t.Unix()) != t.Unix() }
+// Now reports whether it is the first time that it is asked in t's second.
+func (s *Seldom) Now(t time.Time) bool { return s.last.Swap(t.Unix()) != t.Unix() }
 
 // cookie makes the session cookie; a negative age removes it.
 func (a *API) cookie(value string, age int) http.Cookie {
