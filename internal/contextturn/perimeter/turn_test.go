@@ -135,6 +135,13 @@ func TestExpiry(t *testing.T) {
 		if v.Status != turn.Expired || v.LateReports != 2 || v.Reported != nil || v.Deliveries != 0 {
 			t.Errorf("%+v", v.TurnView)
 		}
+		var classes []string
+		for _, l := range v.Lines {
+			classes = append(classes, l.Class)
+		}
+		if !slices.Equal(classes, []string{"observed", "not observed", "reported", "reported"}) {
+			t.Errorf("classes: %q", classes)
+		}
 		if got, want := h.lawful(turn.Kind, id), []string{"contextturn.opened", "contextturn.expired", "contextturn.late", "contextturn.late"}; !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}
