@@ -186,7 +186,7 @@ func newLine(e evidence.Event, s *turn.State, client string) (Line, error) {
 	if err != nil {
 		return Line{}, err
 	}
-	l := Line{Sequence: e.Sequence, At: evidence.TimeOf(at), Type: e.Type, Class: turn.ClassObserved}
+	l := Line{Sequence: e.Sequence, At: evidence.TimeOf(at), Type: e.Type, Class: turn.ClassOf(e.Type)}
 	switch e.Type {
 	case turn.Opened{}.EventType():
 		l.Text = "A start from the client " + client + "."
@@ -211,7 +211,7 @@ func newLine(e evidence.Event, s *turn.State, client string) (Line, error) {
 		if err := json.Unmarshal(e.Data, &c); err != nil {
 			return l, err
 		}
-		l.Class, l.Text = turn.ClassReported, "The client reported "+c.Reported+"."
+		l.Text = "The client reported " + c.Reported + "."
 	case turn.Expiry{}.EventType():
 		l.Text = "No completion was reported within fifteen minutes."
 	case turn.Late{}.EventType():
@@ -219,7 +219,7 @@ func newLine(e evidence.Event, s *turn.State, client string) (Line, error) {
 		if err := json.Unmarshal(e.Data, &late); err != nil {
 			return l, err
 		}
-		l.Class, l.Text = turn.ClassReported, "After the expiry the client reported "+late.Reported+". It changes nothing."
+		l.Text = "After the expiry the client reported " + late.Reported + ". It changes nothing."
 	}
 	return l, nil
 }

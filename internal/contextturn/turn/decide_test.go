@@ -2,6 +2,7 @@ package turn_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -376,5 +377,32 @@ func TestEventTypes(t *testing.T) {
 	want := "bridge.recorded context.answered context.delivered contextturn.completed contextturn.expired contextturn.late contextturn.observed contextturn.opened interaction.recorded"
 	if got := strings.Join(turn.EventTypes(), " "); got != want {
 		t.Error(got)
+	}
+}
+
+// S-074 S-075 S-076: observed is what reached this gateway, whatever the tool answered;
+// reported is what a client says of itself; a completion that the clock alone ruled out was
+// not observed.
+func TestClassOf(t *testing.T) {
+	want := map[string]string{
+		"contextturn.opened": "observed", "context.delivered": "observed", "context.answered": "observed", "contextturn.observed": "observed", "interaction.recorded": "observed",
+		"contextturn.completed": "reported", "contextturn.late": "reported", "contextturn.expired": "not observed", "bridge.recorded": "bridge-observed", "run.created": "",
+	}
+	for _, eventType := range append(turn.EventTypes(), "run.created") {
+		if class, known := want[eventType]; !known || turn.ClassOf(eventType) != class {
+			t.Errorf("%s: %q, want %q", eventType, turn.ClassOf(eventType), class)
+		}
+	}
+}
+
+func TestBoundaries(t *testing.T) {
+	all := turn.Boundaries(1, 1, true)
+	if want := []turn.Boundary{
+		{"perimeter", turn.HonestyPerimeter}, {"delivery", turn.HonestyDelivery}, {"observation", turn.HonestyObservation}, {"reported", turn.HonestyReported}, {"not observed", turn.HonestyNotObserved},
+	}; !slices.Equal(all, want) {
+		t.Errorf("%q", all)
+	}
+	if got := turn.Boundaries(0, 0, false); !slices.Equal(got, []turn.Boundary{all[0], all[4]}) {
+		t.Errorf("of a turn in which nothing happened: %q", got)
 	}
 }

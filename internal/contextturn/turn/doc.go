@@ -99,13 +99,31 @@ const (
 // PreToolUse is the one event that a hook may report (S-050).
 const PreToolUse = "pre_tool_use"
 
-// Classes of evidence (S-074 to S-076).
+// Classes of evidence (S-074 to S-076); [ClassOf] says which one an event has.
 const (
 	ClassObserved    = "observed"        // it reached this gateway
 	ClassReported    = "reported"        // the client says so
-	ClassNotObserved = "not observed"    // nothing of it reaches this gateway
+	ClassNotObserved = "not observed"    // nothing of it has reached this gateway
 	ClassBridge      = "bridge-observed" // a local bridge says so
 )
+
+// classes are those of all events of the three kinds of chain, by type.
+var classes = map[string]string{
+	Opened{}.EventType():    ClassObserved,    // the start; one by supervision is this control plane's own
+	Delivered{}.EventType(): ClassObserved,    // the call, and what its answer was handed
+	Answered{}.EventType():  ClassObserved,    // the call of any tool; its answer handed out nothing
+	Observed{}.EventType():  ClassObserved,    // the hook's report, not what it is about
+	Recorded{}.EventType():  ClassObserved,    // the call
+	Complete{}.EventType():  ClassReported,    // the status
+	Late{}.EventType():      ClassReported,    // the status, which changes nothing
+	Expiry{}.EventType():    ClassNotObserved, // a completion: the clock alone says that none came in time
+	Bridged{}.EventType():   ClassBridge,
+}
+
+// ClassOf returns the class of evidence of an event by its type: of what reached this
+// gateway, of what was reported, or of what did not come. "" for what is none of the
+// package's events. Pages, lists and exports show this one and no other.
+func ClassOf(eventType string) string { return classes[eventType] }
 
 // Kinds of what a bridge sees (G-38).
 var BridgeKinds = []string{"file.read", "file.write", "process.start", "process.exit", "http.request", "http.response"}

@@ -31,3 +31,26 @@ var sentences = map[string]string{
 
 // Sentence says what a state means and what it does not; empty for what is no state.
 func Sentence(status string) string { return sentences[status] }
+
+// Boundary is one of the fixed sentences that apply to a turn, and what it is about.
+type Boundary struct{ Of, Sentence string }
+
+// Boundaries returns the fixed sentences that apply to a turn with so many deliveries and
+// observations, and with or without a report of its client, in the order of the protocol.
+func Boundaries(deliveries, observations int64, reported bool) []Boundary {
+	list := []Boundary{{"perimeter", HonestyPerimeter}}
+	for _, b := range []struct {
+		applies bool
+		Boundary
+	}{
+		{deliveries > 0, Boundary{"delivery", HonestyDelivery}},
+		{observations > 0, Boundary{"observation", HonestyObservation}},
+		{reported, Boundary{"reported", HonestyReported}},
+		{true, Boundary{"not observed", HonestyNotObserved}},
+	} {
+		if b.applies {
+			list = append(list, b.Boundary)
+		}
+	}
+	return list
+}
