@@ -289,7 +289,7 @@ func (f *fixtures) sent(a *asked) answer {
 func TestRejectionList(t *testing.T) {
 	// S-028 S-065 S-066 S-078
 	t.Run("sqlite", func(t *testing.T) { rejections(t, openSQLite, true) })
-	// S-042 S-043 S-055 S-056 S-064
+	// S-042 S-043 S-055 S-056
 	t.Run("postgres", func(t *testing.T) { rejections(t, openPostgres, false) })
 }
 
