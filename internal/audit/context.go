@@ -48,10 +48,10 @@ func turnSays(s *turn.State) string {
 
 func callSays(i *turn.Interaction) string {
 	if !i.Call.Delivers() {
-		return fmt.Sprintf("a call of %s outside a turn, which handed out nothing", i.Call.Tool)
+		return fmt.Sprintf("the interaction is a call of %s outside a turn, which handed out nothing", i.Call.Tool)
 	}
 	of := project.Selection(*i.Call.Build)
-	return fmt.Sprintf("a call of %s outside a turn, which handed out %s of %s", i.Call.Tool, count(int64(len(i.Call.Items)), "item", "items"), selected(&of))
+	return fmt.Sprintf("the interaction is a call of %s outside a turn, which handed out %s of %s", i.Call.Tool, count(int64(len(i.Call.Items)), "item", "items"), selected(&of))
 }
 
 func projectSays(p *project.Project) string {
@@ -80,7 +80,7 @@ func clientStatus(c *project.Client) string {
 }
 
 func clientSays(c *project.Client) string {
-	says := fmt.Sprintf("the client is of kind %s in %s, its turn protocol %s, its token number %d", c.Kind, c.Environment, c.TurnProtocol, c.Generation)
+	says := fmt.Sprintf("the client is of kind %s in %s, its turn protocol %s, its token of generation %d", c.Kind, c.Environment, c.TurnProtocol, c.Generation)
 	if c.Revoked() {
 		says += fmt.Sprintf("; it is revoked since %s", c.RevokedAt)
 	}

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"os"
@@ -109,8 +110,8 @@ func TestRealContextChains(t *testing.T) {
 	says := map[string]string{
 		"project": "the project acme/help has selected Build 1 in production and nothing in staging", "bridge": "a bridge reported one file.write",
 		"contextturn":   "the turn is COMPLETED_WITH_CONTEXT_DELIVERY with 1 context delivery, 1 observation and 0 late reports. ",
-		"contextclient": "the client is of kind custom in production, its turn protocol required, its token number 2; it is revoked since ",
-		"interaction":   "a call of compass outside a turn, which handed out 1 item of Build 1 in production", "gap": "a client reported a gap for a task of Build 1 in production",
+		"contextclient": "the client is of kind custom in production, its turn protocol required, its token of generation 2; it is revoked since ",
+		"interaction":   "the interaction is a call of compass outside a turn, which handed out 1 item of Build 1 in production", "gap": "a client reported a gap for a task of Build 1 in production",
 	}
 	var written bytes.Buffer
 	for kind, id := range g.chains {
@@ -119,6 +120,17 @@ func TestRealContextChains(t *testing.T) {
 		r := g.desk.verify(raw)
 		if !r.OK() || !strings.HasPrefix(r.Lawfulness.Reason, "every transition is lawful; "+says[kind]) || says[kind] == "" {
 			t.Errorf("%s: %s", kind, printed(t, r))
+		}
+		// What belongs to runs alone is said of no other chain.
+		text := printed(t, r)
+		for _, word := range []string{"store", "other run", "permitted action"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s: speaks of a %s: %s", kind, word, text)
+			}
+		}
+		name := map[string]string{"contextturn": "context turn", "contextclient": "client", "bridge": "bridge receipt"}
+		if called := cmp.Or(name[kind], kind); !strings.Contains(text, "\n  "+called+" "+id+", workspace") || !strings.Contains(text, "That no other "+called+" was left out") || !strings.Contains(text, "That what is recorded was right") {
+			t.Errorf("%s: %s", kind, text)
 		}
 		erased := 0
 		for _, text := range got(evidence.ReadExport(bytes.NewReader(raw)))(t).Texts {

@@ -224,9 +224,9 @@ func (d desk) interactions() []told {
 	elsewhere := called(1, 1)
 	elsewhere.Build = &turn.Build{Environment: "production", Number: 4, Digest: someHash}
 	return []told{
-		{name: "interaction-delivery", raw: d.export(s, recorded(called(1, 2))), says: "a call of find outside a turn, which handed out 2 items of Build 4 in staging"},
-		{name: "interaction-draft", raw: d.export(s, recorded(draft)), says: "a call of find outside a turn, which handed out 1 item of a draft in staging"},
-		{name: "interaction-nothing", raw: d.export(s, recorded(called(1, 0))), says: "a call of find outside a turn, which handed out nothing"},
+		{name: "interaction-delivery", raw: d.export(s, recorded(called(1, 2))), says: "the interaction is a call of find outside a turn, which handed out 2 items of Build 4 in staging"},
+		{name: "interaction-draft", raw: d.export(s, recorded(draft)), says: "the interaction is a call of find outside a turn, which handed out 1 item of a draft in staging"},
+		{name: "interaction-nothing", raw: d.export(s, recorded(called(1, 0))), says: "the interaction is a call of find outside a turn, which handed out nothing"},
 		{name: "interaction-other-call", rule: "interaction", raw: d.export(s, recorded(called(2, 0)))},
 		{name: "interaction-twice", rule: "first-event", raw: d.export(s, recorded(called(1, 0)), recorded(called(1, 0)))},
 		{name: "interaction-doctor-hands-out", rule: "items-tool", raw: d.export(s, recorded(doctor))},
@@ -304,8 +304,8 @@ func (d desk) clients() []told {
 	bridge.Kind = "bridge"
 	rotated, revoked := &project.Rotated{Generation: 2, TokenHash: otherHash, Session: someHash}, &project.RevokedEvent{Session: someHash}
 	return []told{
-		{name: "client-rotated", status: "active", raw: d.export(s, created, rotated), says: "the client is of kind custom in production, its turn protocol required, its token number 2"},
-		{name: "client-revoked", status: "revoked", raw: d.export(s, created, revoked), says: "the client is of kind custom in production, its turn protocol required, its token number 1; it is revoked since 2026-03-01T09:00:00.000Z"},
+		{name: "client-rotated", status: "active", raw: d.export(s, created, rotated), says: "the client is of kind custom in production, its turn protocol required, its token of generation 2"},
+		{name: "client-revoked", status: "revoked", raw: d.export(s, created, revoked), says: "the client is of kind custom in production, its turn protocol required, its token of generation 1; it is revoked since 2026-03-01T09:00:00.000Z"},
 		{name: "client-rotated-after-revoked", rule: "rotated-revoked", raw: d.export(s, created, revoked, rotated)},
 		{name: "client-generation-left-out", rule: "generation", raw: d.export(s, created, &project.Rotated{Generation: 3, TokenHash: otherHash, Session: someHash})},
 		{name: "client-token-itself", rule: "token-hash", raw: d.export(s, created, &project.Rotated{Generation: 2, TokenHash: "seif_" + someID, Session: someHash})},

@@ -40,7 +40,7 @@ func TestFreezeChain(t *testing.T) {
 	if r.OK() || !r.Report.OK() || r.Lawfulness.Unlawful[0].Rule != "unfrozen-open" || r.Lawfulness.Unlawful[0].Sequence != 4 {
 		t.Errorf("lifted twice: %+v", r.Lawfulness)
 	}
-	if text := printed(t, r); !strings.Contains(text, "\n  workspace default, issued by http://localhost:8420\n") || !strings.Contains(text, "breaks the rule unfrozen-open") {
+	if text := printed(t, r); !strings.Contains(text, "\n  workspace default, issued by http://localhost:8420\n") || !strings.Contains(text, "breaks the rule unfrozen-open") || strings.Contains(text, "store") {
 		t.Errorf("printed: %s", text)
 	}
 	other := subject

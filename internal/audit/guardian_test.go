@@ -67,7 +67,7 @@ func TestGuardianChains(t *testing.T) {
 	if r.Lawfulness.Status != "published" {
 		t.Errorf("status %s", r.Lawfulness.Status)
 	}
-	if text := printed(t, r); !strings.Contains(text, "guardian "+id) || !strings.Contains(text, "breaks the rule publication-unverified") {
+	if text := printed(t, r); !strings.Contains(text, "guardian policy "+id) || !strings.Contains(text, "breaks the rule publication-unverified") {
 		t.Errorf("printed: %s", text)
 	}
 	other := *drafted

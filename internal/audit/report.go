@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -8,7 +9,10 @@ import (
 	"strings"
 
 	"countersign/evidence"
+	"countersign/internal/contextturn/project"
+	"countersign/internal/contextturn/turn"
 	"countersign/internal/supervision/freeze"
+	"countersign/internal/supervision/guardian"
 	"countersign/internal/supervision/run"
 )
 
@@ -72,12 +76,30 @@ func (k *keyIDs) name(id string) {
 	}
 }
 
-// cannotShow are the sentences that stand beside those of package evidence.
-func cannotShow(keys string, stated int) []string {
-	sentences := []string{
+// kindNames are what chains of other kinds than runs are called.
+var kindNames = map[string]string{
+	turn.Kind: "context turn", turn.KindInteraction: "interaction", turn.KindBridge: "bridge receipt",
+	project.Kind: "project", project.KindClient: "client", project.KindGap: "gap",
+	guardian.Kind: "guardian policy", guardian.KindInventory: "inventory", freeze.Kind: "workspace",
+}
+
+// cannotShow are the sentences of package evidence, which speak of runs, and those beside
+// them, for a chain of the kind. Only a run acts, and has a store that answers.
+func cannotShow(general []string, kind, keys string, stated int) []string {
+	var sentences []string
+	for _, sentence := range general {
+		if name := kindNames[kind]; name != "" {
+			sentence = strings.Replace(sentence, "no other run", "no other "+name, 1)
+		}
+		sentences = append(sentences, sentence)
+	}
+	if kindNames[kind] != "" {
+		return append(sentences, "That what is recorded was right: lawful means that the recorded rules were kept, not that the people and programs behind the record were right.")
+	}
+	sentences = append(sentences,
 		"That a permitted action was a good one: lawful means that the recorded rules were kept, not that they or the people and models behind the decisions were right.",
 		"That the store did what it signed: a receipt is the store's word.",
-	}
+	)
 	if stated > 0 {
 		sentences = append(sentences, "What became of an effect that has no receipt: a statement is the owner's word.")
 	}
@@ -100,7 +122,7 @@ func (r *Report) print(w io.Writer, name string, cannotShow []string) error {
 	p := &printer{w: w}
 	s := r.Subject
 	p.line("%s", name)
-	about := printable(s.Kind) + " " + printable(s.ID)
+	about := cmp.Or(kindNames[s.Kind], printable(s.Kind)) + " " + printable(s.ID)
 	if s.Kind != freeze.Kind { // a workspace is in no other
 		about += ", workspace " + printable(s.Workspace)
 	}
@@ -131,7 +153,9 @@ func (r *Report) print(w io.Writer, name string, cannotShow []string) error {
 			receipts += fmt.Sprintf("; %d %s", n.count, n.what)
 		}
 	}
-	p.part("store receipts", r.Receipts.OK, receipts, r.Receipts.Failures, r.Receipts.Findings)
+	if kindNames[s.Kind] == "" || r.Receipts.Checked+r.Receipts.Failures > 0 {
+		p.part("store receipts", r.Receipts.OK, receipts, r.Receipts.Failures, r.Receipts.Findings)
+	}
 	var unlawful []evidence.Finding
 	for _, u := range r.Lawfulness.Unlawful {
 		unlawful = append(unlawful, evidence.Finding{Sequence: u.Sequence, ID: u.EventID, Problem: "breaks the rule " + u.Rule + ": " + u.Detail})

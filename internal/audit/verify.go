@@ -45,7 +45,7 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 	}
 	keys.name(integrity.KeyID)
 	report := &Report{Report: integrity, Receipts: receipts.end(), Lawfulness: m.lawfulness(integrity.Subject), Boundary: append([]string{}, m.boundary...), keys: keys}
-	report.CannotShow = append(report.CannotShow, cannotShow(report.Receipts.Keys, report.Receipts.Stated)...)
+	report.CannotShow = cannotShow(report.CannotShow, report.Subject.Kind, report.Receipts.Keys, report.Receipts.Stated)
 	report.Verified = report.OK()
 	return report, nil
 }
