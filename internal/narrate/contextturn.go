@@ -19,6 +19,7 @@ type ContextTurn struct {
 	Via          string  `json:"via"`
 	RunID        *string `json:"runId"`
 	Status       string  `json:"status"`
+	Reported     *string `json:"reported"`
 	OpenedAt     string  `json:"openedAt"`
 	ExpiresAt    string  `json:"expiresAt"`
 	CompletedAt  *string `json:"completedAt"`
@@ -27,7 +28,6 @@ type ContextTurn struct {
 	ContextCalls int64   `json:"contextCalls"`
 	LateReports  int64   `json:"lateReports"`
 	Sentence     string  `json:"sentence"`
-	NotObserved  string  `json:"notObserved"`
 	ClientRef    *string `json:"clientRef"`
 	Note         *string `json:"note"`
 	Head         string  `json:"head"`
@@ -39,6 +39,9 @@ type ContextTurn struct {
 		Type          string `json:"type"`
 	} `json:"lines"`
 }
+
+// Boundary is a sentence on what a turn says and what it does not.
+type Boundary struct{ Of, Sentence string }
 
 // ParseContextTurn reads a context turn as it was answered.
 func ParseContextTurn(raw []byte) (*ContextTurn, error) {
@@ -60,9 +63,9 @@ func ContextTurns(w io.Writer, turns []*ContextTurn, now time.Time) error {
 	return table(w, "ID STATUS DELIVERIES OBSERVATIONS CALLS ENV AGE CLIENT", rows)
 }
 
-// ShowContextTurn writes a turn: what its status means, and a line for each thing that was
-// recorded with the class of its evidence.
-func ShowContextTurn(w io.Writer, t *ContextTurn) error {
+// ShowContextTurn writes a turn: what its status means, a line for each thing that was
+// recorded with the class of its evidence, and the fixed sentences that apply to it.
+func ShowContextTurn(w io.Writer, t *ContextTurn, boundaries []Boundary) error {
 	var b bytes.Buffer
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
@@ -74,11 +77,11 @@ func ShowContextTurn(w io.Writer, t *ContextTurn) error {
 		line("run", "%s; supervision opened the turn", plain(*t.RunID))
 	}
 	if t.ClientRef != nil {
-		line("client ref", "%s [after redaction]", plain(*t.ClientRef))
+		line("clientRef", "%s [after redaction]", plain(*t.ClientRef))
 	}
 	line("opened", "%s, until %s", plain(t.OpenedAt), plain(t.ExpiresAt))
-	if t.CompletedAt != nil {
-		line("completed", "%s", plain(*t.CompletedAt))
+	if t.CompletedAt != nil && t.Reported != nil {
+		line("report", "%s, at %s", plain(*t.Reported), plain(*t.CompletedAt))
 	}
 	if t.Note != nil {
 		line("note", "%s [after redaction]", plain(*t.Note))
@@ -87,7 +90,9 @@ func ShowContextTurn(w io.Writer, t *ContextTurn) error {
 	for _, l := range t.Lines {
 		fmt.Fprintf(&b, "  %3d  %s  %s [%s]\n", l.Sequence, clock(l.RecordedAt), or(plain(l.Text), plain(l.Type)), plain(l.EvidenceClass))
 	}
-	line("not observed", "%s", strings.TrimPrefix(plain(t.NotObserved), "Not observed: "))
+	for _, b := range boundaries {
+		line(b.Of, "%s", strings.TrimPrefix(b.Sentence, "Not observed: "))
+	}
 	line("head", "%s", plain(t.Head))
 	_, err := w.Write(b.Bytes())
 	return err
@@ -115,7 +120,11 @@ type Interaction struct {
 	Notice        string          `json:"notice"`
 	Request       json.RawMessage `json:"request"`
 	Answer        json.RawMessage `json:"answer"`
-	Build         *struct {
+	Seen          *struct {
+		Kind   string `json:"kind"`
+		Digest string `json:"digest"`
+	} `json:"seen"`
+	Build *struct {
 		Digest string `json:"digest"`
 	} `json:"build"`
 	Items []struct {
@@ -155,12 +164,19 @@ func ShowInteraction(w io.Writer, i *Interaction) error {
 	fmt.Fprintf(&b, "Interaction %s\n", plain(i.ID))
 	line("what", i.Text+" ["+i.EvidenceClass+"]")
 	line("recorded", i.RecordedAt)
-	line("client", i.ClientName+" ("+i.Client+"), "+i.Environment)
+	client := i.ClientName + " (" + i.Client + "), "
+	if i.Profile != "" { // a bridge reads nothing, so that its profile says nothing
+		client += "profile " + i.Profile + ", "
+	}
+	line("client", client+i.Environment)
+	if i.Seen != nil {
+		line("digest", i.Seen.Digest)
+	}
 	if i.TurnID != nil {
 		line("turn", *i.TurnID)
 	}
 	if i.Build != nil {
-		line("content", i.Build.Digest)
+		line("digest", i.Build.Digest)
 	}
 	for _, item := range i.Items {
 		line("item", item.Ref+" sha256 "+item.SHA256)

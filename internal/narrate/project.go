@@ -107,7 +107,7 @@ func Projects(w io.Writer, projects []*Project, now time.Time) error {
 func (e *environment) hands() string {
 	switch {
 	case e.Selected == "build" && e.Build != nil:
-		return fmt.Sprintf("build %d", e.Build.Number)
+		return fmt.Sprintf("Build %d", e.Build.Number)
 	case e.Selected == "draft":
 		return "draft"
 	}
@@ -137,7 +137,7 @@ func (b *Build) name() string {
 	if b.Number == 0 {
 		return "draft"
 	}
-	return fmt.Sprintf("build %d", b.Number)
+	return fmt.Sprintf("Build %d", b.Number)
 }
 
 func (b *Build) holds() string { return Holds(b.Documents, b.Cases, b.Bytes) }
@@ -219,7 +219,7 @@ func (c *Client) Revoked() string {
 func Clients(w io.Writer, clients []*Client, now time.Time) error {
 	var rows [][]string
 	for _, c := range clients {
-		token := fmt.Sprintf("token %d", c.Generation)
+		token := fmt.Sprintf("generation %d", c.Generation)
 		if c.RevokedAt != nil {
 			token = "revoked"
 		}

@@ -24,7 +24,7 @@ func (s *service) registerClients(api *edge.API) {
 	edge.Register(api, operation("rotate-client", http.MethodPost, "/{id}/mcp/clients/{cid}/rotate", "Give a client its next token",
 		"Extension. The former token opens nothing from then on; turns that are open go on with the new one. "+once, authority.NotFound, authority.ClientRevoked, authority.WorkspaceLimit), s.rotate)
 	edge.Register(api, operation("revoke-client", http.MethodPost, "/{id}/mcp/clients/{cid}/revoke", "Revoke a client",
-		"Extension. Its token opens nothing from then on, for good; what was recorded of it stays. Revoking again changes nothing.", authority.NotFound), s.revoke)
+		"Extension. Its token opens nothing from then on, for good; what was recorded of it stays. Once the shared client of an environment is revoked, no shared token is issued for it any more. Revoking again changes nothing.", authority.NotFound), s.revoke)
 	edge.Register(api, exported("get-client-evidence", "/{id}/mcp/clients/{cid}/evidence", "Export a client's signed evidence"), s.clientEvidence)
 }
 

@@ -68,7 +68,7 @@ type clientList struct {
 }
 
 func (clientList) Help() string {
-	return `A line a client: id, name, kind, profile, environment, turn protocol, which token it has, and age. The shared
+	return `A line a client: id, kind, profile, environment, turn protocol, the generation of its token, age and name. The shared
 client of an environment is the one behind project token. Revoked clients stay in the list. With --json a client a
 line.
 
@@ -133,7 +133,7 @@ func (c *clientRotate) Run(ctx context.Context, s command.Streams) error {
 			return err
 		}
 		return c.token(s, r, func(i narrate.Issued) string {
-			return fmt.Sprintf("Client %s has its token %d. It follows and is not shown again; the former one opens nothing any more.", i.Client.ID, i.Client.Generation)
+			return fmt.Sprintf("Client %s has its token of generation %d. It follows and is not shown again; the former one opens nothing any more.", i.Client.ID, i.Client.Generation)
 		})
 	})
 }
@@ -143,6 +143,9 @@ type clientRevoke struct{ theClient }
 func (clientRevoke) Help() string {
 	return `Ends the client for good: its token opens nothing any more, and it gets no other. What was recorded of it stays, and
 its open turns run out. Revoking again changes nothing. Prints when it was revoked, with --json the client.
+
+The shared client of an environment (shr_…) is the only one that it ever has: once it is revoked, project token issues
+none for that environment any more. To end a shared token alone, issue the next one.
 
 Example: countersign client revoke cli_01940e2e7c0070008000000000000001 --project acme/support --dir D` + ownerStatus
 }

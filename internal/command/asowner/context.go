@@ -169,8 +169,8 @@ type contextShow struct {
 }
 
 func (contextShow) Help() string {
-	return `Of a turn: its status and what that means, and a line for each thing that was recorded, with the class of its
-evidence in brackets. Of an interaction: what was asked, and what was handed to the HTTP response, cut to 2000
+	return `Of a turn: its status and what that means, a line for each thing that was recorded, with the class of its evidence in
+brackets, and what that shows and what it does not. Of an interaction: what was asked, and what was handed to the HTTP response, cut to 2000
 characters each. With --json all of it, as the server answers it.
 
 Example: countersign context show trn_01940e2e7c0070008000000000000001 --project acme/support --dir D` + ownerStatus
@@ -198,7 +198,11 @@ func (c *contextShow) Run(ctx context.Context, s command.Streams) error {
 			if err != nil {
 				return err
 			}
-			return narrate.ShowContextTurn(s.Out, t)
+			var boundaries []narrate.Boundary
+			for _, b := range turn.Boundaries(t.Deliveries, t.Observations, t.Reported != nil || t.LateReports > 0) {
+				boundaries = append(boundaries, narrate.Boundary(b))
+			}
+			return narrate.ShowContextTurn(s.Out, t, boundaries)
 		}
 		i, err := narrate.ParseInteraction(r.Body)
 		if err != nil {

@@ -181,7 +181,7 @@ type projectToken struct {
 
 func (projectToken) Help() string {
 	return `Prints the token alone to stdout, so that it can go into a file (set umask 077 first). It is shown once; issuing
-another ends it. Whoever has it may read context. It names no single invoker, so that it opens no turns: an
+another ends it, and after client revoke of the shared client there is none any more. Whoever has it may read context. It names no single invoker, so that it opens no turns: an
 application gets a client of its own with client create. With --json: clientId and token.
 
 Example: countersign project token acme/support --env staging --profile support --dir D` + ownerStatus
@@ -194,7 +194,7 @@ func (c *projectToken) Run(ctx context.Context, s command.Streams) error {
 			return err
 		}
 		return c.token(s, r, func(narrate.Issued) string {
-			return fmt.Sprintf("It reads %s; the former shared token of %s opens nothing any more.", c.Project.base(c.origin(), c.Env), c.Env)
+			return fmt.Sprintf("It reads %s. An earlier shared token of %s, if there was one, opens nothing any more.", c.Project.base(c.origin(), c.Env), c.Env)
 		})
 	})
 }

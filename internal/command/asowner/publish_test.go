@@ -142,7 +142,7 @@ func TestInterruptedUpload(t *testing.T) {
 		}
 	}
 	requests := s.requests
-	if out := h.out.String(); !strings.HasPrefix(out, "production build 1: published\n  digest   ") || !strings.HasSuffix(out, "  changes  3 added, 0 changed, 0 removed\n") {
+	if out := h.out.String(); !strings.HasPrefix(out, "production Build 1: published\n  digest   ") || !strings.HasSuffix(out, "  changes  3 added, 0 changed, 0 removed\n") {
 		t.Errorf("printed %q", out)
 	}
 	h.ends(command.Done, publish(dir))
