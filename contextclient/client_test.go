@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign/contextclient"
@@ -66,7 +67,7 @@ func newPeer(t *testing.T) *peer {
 
 func (p *peer) client(edits ...func(*contextclient.Config)) *contextclient.Client {
 	p.t.Helper()
-	c := contextclient.Config{BaseURL: p.server.URL + "/acme/support", Token: token, Told: func(err error) {
+	c := contextclient.Config{BaseURL: p.server.URL + "/acme/support", Token: token, OnTrouble: func(err error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.troubles = append(p.troubles, err)
@@ -198,7 +199,7 @@ func TestRun(t *testing.T) {
 		var want error
 		err := p.client().RunWith(ctx, contextclient.StartOptions{ClientRef: "ticket"}, "How do I return it?", func(_ context.Context, c contextclient.Context) error {
 			p.want("start", "compass")
-			if c.Turn == nil || c.Turn.ID != turnID || c.Turn.Status != "OPEN" || c.Text != "Returns within 30 days." || c.Verdict != contextclient.Covered || c.Err != nil {
+			if c.Turn == nil || c.Turn.ID != turnID || c.Turn.Status != "OPEN" || c.Text != "Returns within 30 days." || c.Verdict != contextclient.Covered || len(c.Problems) > 0 {
 				t.Errorf("the call starts from %+v", c)
 			}
 			want = end.call(leave)
@@ -285,7 +286,7 @@ func TestRunUnreported(t *testing.T) {
 // S-086: a report that the server refuses for good is not sent again, its caller is told why,
 // and Run's answer stays.
 func TestRefusedReport(t *testing.T) {
-	for status, reason := range map[int]string{400: "body_invalid", 401: "token_invalid", 403: "turn_protocol_not_enabled", 404: "turn_not_found", 409: "turn_closed", 410: "turn_expired"} {
+	for status, reason := range map[int]string{400: "body_invalid", 403: "turn_protocol_not_enabled", 404: "turn_not_found", 409: "turn_closed", 410: "turn_expired"} {
 		p := newPeer(t)
 		c := p.client()
 		p.answers("complete", problem(status, reason))
@@ -320,7 +321,7 @@ func TestStartAgain(t *testing.T) {
 			answer(200, `{"turn":{"id":"`+turnID+`","status":"OPEN"}}`, "Idempotency-Replayed", "true")(w, r)
 		})
 		must(t, p.client().Run(t.Context(), "task", func(_ context.Context, c contextclient.Context) error {
-			if c.Turn == nil || c.Err != nil {
+			if c.Turn == nil || len(c.Problems) > 0 {
 				t.Errorf("the call starts from %+v", c)
 			}
 			return nil
@@ -349,7 +350,7 @@ func TestRunWithoutTurn(t *testing.T) {
 		p.answers("start", c.failure)
 		err := p.client().Run(t.Context(), "task", func(_ context.Context, at contextclient.Context) error {
 			p.answers("start", nil) // the server is back
-			if _, ok := errors.AsType[*contextclient.Error](at.Err); at.Turn != nil || at.Text != "" || !ok {
+			if at.Turn != nil || at.Text != "" || len(at.Problems) != 1 || !isError(at.Problems[0]) {
 				t.Errorf("the call starts from %+v", at)
 			}
 			return errModel
@@ -358,6 +359,9 @@ func TestRunWithoutTurn(t *testing.T) {
 			t.Errorf("Run returns %v", err)
 		}
 		p.want(slices.Repeat([]string{"start"}, c.starts)...)
+		if len(p.troubles) != 1 || !strings.Contains(p.troubles[0].Error(), "without a turn and without context") {
+			t.Errorf("told %v", p.troubles)
+		}
 	}
 }
 
@@ -366,13 +370,19 @@ func TestRunWithoutOptIn(t *testing.T) {
 	for _, reason := range []string{"turn_protocol_not_enabled", "named_client_required"} {
 		p := newPeer(t)
 		p.answers("start", problem(403, reason))
-		must(t, p.client().Run(t.Context(), "task", func(_ context.Context, c contextclient.Context) error {
-			if e, ok := errors.AsType[*contextclient.Error](c.Err); c.Turn != nil || c.Text == "" || !ok || e.ReasonCode != reason {
+		client := p.client()
+		run := func(_ context.Context, c contextclient.Context) error {
+			if c.Turn != nil || c.Text == "" || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), reason) {
 				t.Errorf("the call starts from %+v", c)
 			}
 			return nil
-		}))
-		p.want("start", "compass")
+		}
+		must(t, client.Run(t.Context(), "task", run))
+		must(t, client.Run(t.Context(), "task", run))
+		p.want("start", "compass", "start", "compass")
+		if len(p.troubles) != 1 || !strings.Contains(p.troubles[0].Error(), reason) { // it is so for every call
+			t.Errorf("told %v", p.troubles)
+		}
 		if got, ok := p.heard[1].Header["X-Seif-Turn-Id"]; ok {
 			t.Errorf("compass in the turn %q", got)
 		}
@@ -385,12 +395,15 @@ func TestRunWithoutContext(t *testing.T) {
 	p := newPeer(t)
 	p.answers("compass", cut)
 	must(t, p.client().Run(t.Context(), "task", func(_ context.Context, c contextclient.Context) error {
-		if c.Turn == nil || c.Text != "" || c.Err == nil {
+		if c.Turn == nil || c.Text != "" || len(c.Problems) != 1 {
 			t.Errorf("the call starts from %+v", c)
 		}
 		return nil
 	}))
 	p.want("start", "compass", "complete")
+	if len(p.troubles) != 1 || !strings.Contains(p.troubles[0].Error(), "without context") {
+		t.Errorf("told %v", p.troubles)
+	}
 
 	p = newPeer(t)
 	ctx, leave := context.WithCancelCause(t.Context())
@@ -547,6 +560,153 @@ func TestNotSent(t *testing.T) {
 	flushed(t, c, 0)
 }
 
+func isError(err error) bool {
+	_, ok := errors.AsType[*contextclient.Error](err)
+	return ok
+}
+
+// What nobody listens to is said all the same: a call without a turn or without context is a
+// warning of the default logger, without the token.
+func TestToldByDefault(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	for _, wrong := range []string{"start", "compass"} {
+		log.Reset()
+		p := newPeer(t)
+		p.answers(wrong, answer(401, `{"reasonCode":"token_invalid","detail":"`+token+` opens nothing"}`))
+		silent := func(c *contextclient.Config) { c.OnTrouble = nil }
+		must(t, p.client(silent).Run(t.Context(), "task", func(context.Context, contextclient.Context) error { return nil }))
+		if said := log.String(); strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, "without context") || !strings.Contains(said, "token_invalid") || strings.Contains(said, token) {
+			t.Errorf("%s is refused: the log has %q", wrong, said)
+		}
+	}
+}
+
+// hangs never answers the requests of these names, and answers the others as peer does.
+type hangs struct {
+	p     *peer
+	names []string
+}
+
+func (h hangs) RoundTrip(r *http.Request) (*http.Response, error) {
+	if slices.Contains(h.names, r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]) {
+		<-r.Context().Done()
+		return nil, context.Cause(r.Context())
+	}
+	w := httptest.NewRecorder()
+	h.p.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// A server that hangs costs a call no more than its start has, or one request, and the end of a
+// program no more than two seconds.
+func TestServerHangs(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name   string
+		hung   []string
+		config contextclient.Config
+		before time.Duration // the model is called
+		after  time.Duration // Run returns
+		close  time.Duration
+	}{
+		{"the start", []string{"start"}, contextclient.Config{}, 5 * s, 5 * s, 0},
+		{"a start that has two seconds", []string{"start"}, contextclient.Config{StartWithin: 2 * s}, 2 * s, 2 * s, 0},
+		{"the context", []string{"compass"}, contextclient.Config{}, 5 * s, 5 * s, 0},
+		{"the report", []string{"complete"}, contextclient.Config{}, 0, 5 * s, 2 * s},
+		{"everything but the start", []string{"compass", "complete"}, contextclient.Config{HTTP: &http.Client{Timeout: 3 * s}}, 3 * s, 6 * s, 2 * s},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &peer{t: t, instead: map[string]http.HandlerFunc{}}
+			c.config.BaseURL, c.config.Token = "https://h.example/acme/support", token
+			c.config.OnTrouble = func(err error) { p.troubles = append(p.troubles, err) }
+			sender := http.Client{}
+			if c.config.HTTP != nil {
+				sender = *c.config.HTTP
+			}
+			sender.Transport = hangs{p, c.hung}
+			c.config.HTTP = &sender
+			client, err := contextclient.New(c.config)
+			must(t, err)
+			began := time.Now()
+			var before time.Duration
+			must(t, client.Run(t.Context(), "task", func(context.Context, contextclient.Context) error {
+				before = time.Since(began)
+				return nil
+			}))
+			if after := time.Since(began); before != c.before || after != c.after {
+				t.Errorf("%s hangs: the model is called after %v, want %v, and Run returns after %v, want %v", c.name, before, c.before, after, c.after)
+			}
+			told, began := len(p.troubles), time.Now()
+			client.Close()
+			if took := time.Since(began); took != c.close || (len(p.troubles) > told) != (c.close > 0) {
+				t.Errorf("%s hangs: Close takes %v, want %v, and tells %v", c.name, took, c.close, p.troubles[told:])
+			}
+		})
+	}
+}
+
+// S-086: at the end of a program what waits is sent once more, and what is lost with its
+// memory is told; what is in a file waits there.
+func TestClose(t *testing.T) {
+	kept, err := outbox.Open(t.TempDir()+"/private/outbox", outbox.Options{NoSync: true})
+	must(t, err)
+	for want, box := range map[string]*outbox.Outbox{"lost with this process": nil, "waiting in the outbox's file": kept} {
+		p := newPeer(t)
+		c := p.client(func(c *contextclient.Config) { c.Outbox = box })
+		p.answers("complete", problem(503, "LEDGER_UNAVAILABLE"))
+		must(t, c.Run(t.Context(), "task", func(context.Context, contextclient.Context) error { return nil }))
+		if len(p.troubles) != 1 || strings.Contains(p.troubles[0].Error(), "unless Deliver, Flush or Close") != (box == nil) {
+			t.Errorf("told %v", p.troubles)
+		}
+		c.Close()
+		if len(p.troubles) != 2 || !strings.Contains(p.troubles[1].Error(), want) || !strings.Contains(p.troubles[1].Error(), "LEDGER_UNAVAILABLE") {
+			t.Errorf("told %v, want %s", p.troubles, want)
+		}
+		p.answers("complete", nil)
+		c.Close()
+		if sent := p.of("complete"); len(p.troubles) != 2 || len(sent) != 3 || sent[2].key() != sent[0].key() {
+			t.Errorf("told %v, sent %d times", p.troubles, len(sent))
+		}
+		flushed(t, c, 0)
+	}
+}
+
+// S-086: a token that is refused says nothing about the report, which the right token delivers
+// under its first key.
+func TestRefusedToken(t *testing.T) {
+	for _, reason := range []string{"token_invalid", "token_missing"} {
+		p := newPeer(t)
+		box := outbox.New(outbox.Options{})
+		shared := func(c *contextclient.Config) { c.Outbox = box }
+		p.answers("complete", problem(401, reason))
+		c := p.client(shared)
+		must(t, c.Run(t.Context(), "task", func(context.Context, contextclient.Context) error { return nil }))
+		if len(p.troubles) != 1 || !errors.Is(p.troubles[0], contextclient.ErrQueued) || !strings.Contains(p.troubles[0].Error(), reason) {
+			t.Errorf("%s: told %v", reason, p.troubles)
+		}
+		flushed(t, c, 1)
+		p.answers("complete", nil)
+		flushed(t, p.client(shared, func(c *contextclient.Config) { c.Token = "seif_the-next-one" }), 0)
+		sent := p.of("complete")
+		if last := sent[len(sent)-1]; last.key() != sent[0].key() || last.Header.Get("Authorization") != "Bearer seif_the-next-one" {
+			t.Errorf("%s: sent %+v", reason, sent)
+		}
+	}
+}
+
+// What is wrong with a request is in its error, by place.
+func TestErrors(t *testing.T) {
+	p := newPeer(t)
+	p.answers("compass", answer(400, `{"reasonCode":"body_invalid","detail":"Correct what errors names.","errors":[{"location":"body.task","message":"expected length >= 1"},{"location":"body","message":"`+token+`"}]}`))
+	_, err := p.client().Compass(t.Context(), "")
+	if want := "contextclient: compass: 400 body_invalid Correct what errors names. body.task: expected length >= 1; body: [token]"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // The tools say what they are given, in a turn and outside one, and take no answer of another turn.
 func TestTools(t *testing.T) {
 	p := newPeer(t)
@@ -611,7 +771,17 @@ func TestBaseURL(t *testing.T) {
 // The environment names base address, token and turn.
 func TestEnvironment(t *testing.T) {
 	p := newPeer(t)
-	t.Setenv("SEIF_BASE_URL", p.server.URL+"/acme/support/")
+	for _, name := range []string{"SEIF_BASE_URL", "SEIF_CLIENT_TOKEN"} {
+		t.Setenv(name, "")
+		if _, err := contextclient.FromEnvironment(contextclient.Config{}); err == nil || !strings.Contains(err.Error(), name+" is not set") {
+			t.Errorf("without %s: %v", name, err)
+		}
+		t.Setenv(name, map[string]string{"SEIF_BASE_URL": "http://h.example/a", "SEIF_CLIENT_TOKEN": "two words"}[name])
+		if _, err := contextclient.FromEnvironment(contextclient.Config{}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("with a wrong %s: %v", name, err)
+		}
+		t.Setenv("SEIF_BASE_URL", p.server.URL+"/acme/support/")
+	}
 	t.Setenv("SEIF_CLIENT_TOKEN", token)
 	c, err := contextclient.FromEnvironment(contextclient.Config{})
 	must(t, err)

@@ -5,6 +5,7 @@
 //	client, err := contextclient.FromEnvironment(contextclient.Config{})
 //	...
 //	go client.Deliver(ctx)
+//	defer client.Close()
 //	err = client.Run(ctx, question, func(ctx context.Context, c contextclient.Context) error {
 //		answer, err = model(ctx, c.Text, question)
 //		return err
@@ -20,13 +21,22 @@
 //
 // A start that is not answered is repeated with its key, a few times, before anything of the
 // turn has been handed to the model. After that the call goes on without a turn, and is told so
-// in [Context].Err: what to do without a turn or without context is for the application to decide.
+// in [Context].Problems: what to do without a turn or without context is for the application to
+// decide. [Config].OnTrouble hears it too, so that nothing of it is silent: a warning in the log
+// unless the application says otherwise.
+//
+// A start takes five seconds at most, with all its repetitions, and every other request five:
+// [Config].StartWithin and the Timeout of [Config].HTTP say otherwise. With a server that hangs a
+// call of [Client.Run] is so delayed by five seconds when there is no turn, and by ten otherwise:
+// its context, and its report after the model has answered.
 //
 // Observations and completions go through an outbox (package contextclient/outbox): at most
 // 100, for at most 24 hours, each under its first Idempotency-Key until the server has answered
 // it. The error [ErrQueued] says that one waits there. [Client.Deliver] sends what waits, for
-// as long as the program runs; [Client.Flush] sends it now. An outbox in a file outlives the
-// process, the default one in memory does not. A completion waits for the observations of its
+// as long as the program runs; [Client.Flush] sends it now, and so does [Client.Close] at the
+// program's end, for two seconds, after which it tells what is lost. An outbox in a file outlives the
+// process, the default one in memory does not. A refusal of the token keeps a report in the outbox,
+// since the right one may deliver it; every other final refusal ends it. A completion waits for the observations of its
 // turn in the same outbox, since a closed turn takes none. Until the server has a report, the
 // turn is shown as open or as expired, and nothing is inferred from that.
 //

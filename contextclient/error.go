@@ -19,6 +19,7 @@ type Error struct {
 	Status     int           // of HTTP; 0 when no answer came
 	ReasonCode string        // of the problem, such as turn_expired; empty when there is none
 	Detail     string        // of the problem, printable and at most 500 characters
+	Errors     []string      // what is wrong with the request, by place, such as "body.task: expected length >= 1"; at most 20, as Detail
 	RetryAfter time.Duration // what the server asks for; 0 when it asks for nothing
 	cause      error
 }
@@ -33,7 +34,7 @@ func (e *Error) Error() string {
 	default:
 		said = append(said, fmt.Sprint(e.Status))
 	}
-	for _, s := range []string{e.ReasonCode, e.Detail} {
+	for _, s := range []string{e.ReasonCode, e.advice()} {
 		if s != "" {
 			said = append(said, s)
 		}
@@ -42,6 +43,11 @@ func (e *Error) Error() string {
 		said = append(said, e.cause.Error())
 	}
 	return strings.Join(said, " ")
+}
+
+// advice is what the server says of the refusal, in one line.
+func (e *Error) advice() string {
+	return strings.TrimSpace(e.Detail + " " + strings.Join(e.Errors, "; "))
 }
 
 // Unwrap returns why no answer came; nil when one did.
@@ -58,6 +64,10 @@ func (e *Error) Temporary() bool {
 	}
 	return e.Status < 400 || e.Status >= 500
 }
+
+// final reports whether a report that was answered so is not sent again. A refused token
+// says nothing about the report, which the right token may deliver.
+func (e *Error) final() bool { return !e.Temporary() && e.Status != http.StatusUnauthorized }
 
 // hasReason reports whether err is a refusal with one of the codes.
 func hasReason(err error, codes ...string) bool {

@@ -23,6 +23,7 @@ func Example() {
 		answer, err = model(ctx, c.Text, question)
 		return err
 	})
+	client.Close() // at the program's end
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,18 +12,22 @@ type Context struct {
 	Turn *Turn
 	// Compass is the context of the task; zero when there is none.
 	Compass
-	// Err says why there is no turn, or no context, or neither; nil when there are both. Each
-	// part is an *[Error].
-	Err error
+	// Problems say why there is no turn, or no context, or neither; empty when there are both.
+	// Each is an *[Error], and was told to [Config].OnTrouble.
+	Problems []error
 }
 
 // Run starts a turn, fetches the context of the task, calls the model, and reports how
 // that ended. It returns what call returns. call decides what to do without a turn or without
-// context, which it finds in [Context].Err.
+// context, which it finds in [Context].Problems.
 //
 // An error of call is reported as cancelled when ctx has ended, else as failed. A panic is
-// reported as failed and goes on. Trouble with the report is told to [Config].Told. When ctx
-// ends before call is begun, Run does not begin it and returns ctx's cause.
+// reported as failed and goes on. Trouble with the start, the context and the report is told to
+// [Config].OnTrouble; a client without the opt-in, which has context and never a turn, is told so
+// once. When ctx ends before call is begun, Run does not begin it and returns ctx's cause.
+//
+// A server that hangs delays call by StartWithin of the [Config] when it takes no start, and else
+// by one request's bound; the return of Run by one request's bound more.
 func (c *Client) Run(ctx context.Context, task string, call func(context.Context, Context) error) error {
 	return c.RunWith(ctx, StartOptions{}, task, call)
 }
@@ -55,6 +59,12 @@ func (c *Client) RunWith(ctx context.Context, o StartOptions, task string, call 
 }
 
 func (c *Client) prepare(ctx context.Context, o StartOptions, task string) (at Context) {
+	missing := func(what string, err error) {
+		at.Problems = append(at.Problems, err)
+		if ctx.Err() == nil { // else call is not begun
+			c.onTrouble(fmt.Errorf("the model is called without %s: %w", what, err))
+		}
+	}
 	tools := c.Tools
 	turn, err := c.Start(ctx, o)
 	switch {
@@ -62,13 +72,15 @@ func (c *Client) prepare(ctx context.Context, o StartOptions, task string) (at C
 		at.Turn, tools = turn, turn.Tools
 	case !hasReason(err, "turn_protocol_not_enabled", "named_client_required"):
 		// A client of the turn protocol gets no context without a turn.
-		at.Err = err
+		missing("a turn and without context", err)
 		return at
 	default:
-		at.Err = err
+		at.Problems = append(at.Problems, err)
+		c.withoutTurns.Do(func() { c.onTrouble(fmt.Errorf("this client's calls have context and no turn: %w", err)) })
 	}
-	compass, err := tools.Compass(ctx, task)
-	at.Compass, at.Err = compass, errors.Join(at.Err, err)
+	if at.Compass, err = tools.Compass(ctx, task); err != nil {
+		missing("context", err)
+	}
 	return at
 }
 
@@ -78,10 +90,12 @@ func (c *Client) close(ctx context.Context, t *Turn, s Status) {
 		return
 	}
 	_, err := t.Complete(ctx, s, "")
-	if e, ok := errors.AsType[*Error](err); ok && !e.Temporary() && c.dropsTold {
-		return
-	}
-	if err != nil {
-		c.told(fmt.Errorf("the turn %s is not reported as %s: %w", t.ID, s, err))
+	e, answered := errors.AsType[*Error](err)
+	switch {
+	case err == nil, answered && e.final() && c.dropsTold:
+	case errors.Is(err, ErrQueued) && c.outbox.InMemory():
+		c.onTrouble(fmt.Errorf("the turn %s is not reported as %s yet, and is not unless Deliver, Flush or Close sends it before the process ends: %w", t.ID, s, err))
+	default:
+		c.onTrouble(fmt.Errorf("the turn %s is not reported as %s: %w", t.ID, s, err))
 	}
 }

@@ -76,12 +76,21 @@ func (c *Client) post(ctx context.Context, r request) (status int, body []byte, 
 // refusal is an answer that is no 2xx. A body that is no problem leaves the status, which says enough.
 func (c *Client) refusal(op string, resp *http.Response) error {
 	const maxProblem = 64 << 10
-	var problem struct{ ReasonCode, Detail string }
+	const maxErrors = 20
+	var problem struct {
+		ReasonCode, Detail string
+		Errors             []struct{ Location, Message string }
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err == nil {
 		_ = json.Unmarshal(body, &problem)
 	}
 	e := &Error{Op: op, Status: resp.StatusCode, ReasonCode: c.shown(problem.ReasonCode), Detail: c.shown(problem.Detail)}
+	for i, at := range problem.Errors {
+		if i < maxErrors {
+			e.Errors = append(e.Errors, c.shown(at.Location+": "+at.Message))
+		}
+	}
 	if seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16); err == nil {
 		e.RetryAfter = time.Duration(seconds) * time.Second
 	}
@@ -159,7 +168,7 @@ func turnOf(e outbox.Entry) (turn, what string) {
 	return turn, what
 }
 
-// answerOf says to an outbox what a report has come to.
+// answerOf says to an outbox what a report has come to. A report whose token was refused stays.
 func answerOf(err error) (outbox.Answer, error) {
 	switch e, ok := errors.AsType[*Error](err); {
 	case err == nil:
@@ -167,7 +176,7 @@ func answerOf(err error) (outbox.Answer, error) {
 	case errors.Is(err, errBehind): // it waits, and whatever else is due goes on
 		return outbox.Answer{Status: http.StatusTooEarly}, nil
 	case ok && e.Status >= 400:
-		return outbox.Answer{Status: e.Status, Reason: e.ReasonCode, RetryAfter: e.RetryAfter}, nil
+		return outbox.Answer{Status: e.Status, Reason: e.ReasonCode, Detail: e.advice(), RetryAfter: e.RetryAfter, Keep: !e.final()}, nil
 	}
 	return outbox.Answer{}, err
 }

@@ -31,23 +31,25 @@ type StartOptions struct {
 	ClientRef string `json:"clientRef,omitempty"`
 }
 
-const (
-	startAttempts = 3
-	startPatience = 5 * time.Second // the longest wait between two attempts
-)
+const startAttempts = 3
 
 // Start opens a turn. While no answer comes it asks again with the same key, three times
-// in all: nothing of the turn has been handed out until it returns. When it fails there is no turn,
+// in all: nothing of the turn has been handed out until it returns. All of it takes
+// [Config].StartWithin at most, one attempt half of that. When it fails there is no turn,
 // and the caller goes on without one or not at all.
 func (c *Client) Start(ctx context.Context, o StartOptions) (*Turn, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.startWithin)
+	defer cancel()
 	key := outbox.NewKey()
 	for attempt := 1; ; attempt++ {
 		var started started
-		err := c.send(ctx, request{op: "turns/start", body: body, key: key}, &started)
+		once, end := context.WithTimeout(ctx, c.startWithin/2)
+		err := c.send(once, request{op: "turns/start", body: body, key: key}, &started)
+		end()
 		if err == nil {
 			t := started.Turn
 			t.Tools = Tools{c, t.ID}
@@ -60,7 +62,7 @@ func (c *Client) Start(ctx context.Context, o StartOptions) (*Turn, error) {
 				return nil, err
 			}
 		}
-		if attempt == startAttempts || pause > startPatience || ctx.Err() != nil {
+		if by, _ := ctx.Deadline(); attempt == startAttempts || pause >= time.Until(by) || ctx.Err() != nil {
 			return nil, err
 		}
 		if waiting := c.wait(ctx, pause); waiting != nil {
@@ -110,8 +112,8 @@ var (
 
 // Observe reports that a tool of mcp__seif__ is about to be used, and nothing else of it. It
 // puts the report into the outbox, whatever ctx says, and sends it once; ctx ends only that
-// attempt. An error that is [ErrQueued] says that the report waits there; after every other one
-// it is not reported.
+// attempt, which takes no longer than any request. An error that is [ErrQueued] says that the
+// report waits there; after every other one it is not reported.
 func (t *Turn) Observe(ctx context.Context, tool, toolUseID string) (Observation, error) {
 	if !toolForm.MatchString(tool) {
 		return Observation{}, errors.New("contextclient: only tools of mcp__seif__ are observed")
@@ -228,7 +230,7 @@ func (t *Turn) report(ctx context.Context, what string, body any) (*reported, er
 	switch e, ok := errors.AsType[*Error](sent); {
 	case answer != nil:
 		return answer, nil
-	case ok && !e.Temporary():
+	case ok && e.final():
 		return nil, sent // it is out of the outbox again
 	case sent != nil:
 		return nil, fmt.Errorf("%w: %w", ErrQueued, sent)

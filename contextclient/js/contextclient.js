@@ -28,19 +28,21 @@ const FIRST_WAIT = 500;
 const LONGEST_WAIT = 60 * 1000;
 
 const START_ATTEMPTS = 3;
-const START_PATIENCE = 5 * 1000; // the longest that a start waits between two attempts
+const CLOSE_WITHIN = 2 * 1000; // a process that ends does not wait for a server that hangs
 
 /**
  * SeifError is a request that was refused or not answered. status is 0 when no
  * answer came, else the HTTP status; reasonCode is that of the problem, or "";
- * retryAfter is in milliseconds.
+ * errors say what is wrong with the request, by place, such as
+ * "body.task: expected length >= 1"; retryAfter is in milliseconds.
  */
 export class SeifError extends Error {
-  constructor(message, { status = 0, reasonCode = "", retryAfter = 0, cause } = {}) {
+  constructor(message, { status = 0, reasonCode = "", errors = [], retryAfter = 0, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = "SeifError";
     this.status = status;
     this.reasonCode = reasonCode;
+    this.errors = errors;
     this.retryAfter = retryAfter;
   }
 
@@ -63,8 +65,11 @@ export class SeifError extends Error {
  * fetch     what sends; the platform's by default. It must not repeat a request by itself
  * storage   where the outbox is kept: {load(), save(text), lock?(work)}, each of which may return a
  *           promise; in memory by default. One storage belongs to one named client
- * onTrouble is told what could not be reported, as an Error; console.warn by default
- * timeout   of one request, in milliseconds
+ * onTrouble is told, as an Error without the token, that a call has no turn or no context, and what
+ *           could not be reported; console.warn of its message by default
+ * timeout   of one request, in milliseconds; five seconds by default
+ * startWithin  of the start of a turn with all its attempts and the time between them, in milliseconds;
+ *           five seconds by default. One attempt takes half of it at most
  * clock, later and random are the platform's time and chance; tests replace them. later(ms, work, idle)
  *           returns what cancels it; idle waiting is the outbox's
  */
@@ -74,6 +79,9 @@ export class SeifClient {
   #profile;
   #fetch;
   #timeout;
+  #startWithin;
+  #withoutTurns = false; // it was told that this is a client without the opt-in
+  #volatile;
   #clock;
   #later;
   #random;
@@ -81,28 +89,35 @@ export class SeifClient {
   #outbox;
 
   constructor({
-    baseUrl, token, profile, fetch = globalThis.fetch, storage = memoryStorage(), onTrouble = (error) => console.warn("contextclient:", error),
-    timeout = 10_000, clock = Date.now, later = laterOf, random = Math.random,
+    baseUrl, token, profile, fetch = globalThis.fetch, storage = memoryStorage(), onTrouble = warn,
+    timeout = 5000, startWithin = 5000, clock = Date.now, later = laterOf, random = Math.random,
   }) {
     this.#base = checkedBase(baseUrl);
-    if (typeof token !== "string" || !/^[\x21-\x7e]{1,512}$/.test(token)) throw new TypeError("contextclient: the token is missing or is not one");
+    if (token === undefined || token === "") throw new TypeError("contextclient: the token is not set");
+    if (typeof token !== "string" || !/^[\x21-\x7e]{1,512}$/.test(token)) throw new TypeError("contextclient: the token is not one");
     this.#token = token;
     this.#profile = profile;
     this.#fetch = (...of) => fetch(...of); // browsers want no other receiver
     this.#timeout = timeout;
+    this.#startWithin = startWithin;
+    this.#volatile = storage.volatile === true;
     this.#clock = clock;
     this.#later = later;
     this.#random = random;
     this.#trouble = onTrouble;
     this.#outbox = new Outbox({
       base: this.#base, storage, clock, later, random, trouble: onTrouble,
-      send: (entry) => this.#report(entry),
+      send: (entry, signal) => this.#report(entry, signal),
     });
   }
 
   /** fromEnvironment reads SEIF_BASE_URL and SEIF_CLIENT_TOKEN. */
   static fromEnvironment(more = {}, environment = globalThis.process?.env ?? {}) {
-    return new SeifClient({ baseUrl: environment.SEIF_BASE_URL, token: environment.SEIF_CLIENT_TOKEN, ...more });
+    const config = { baseUrl: environment.SEIF_BASE_URL, token: environment.SEIF_CLIENT_TOKEN, ...more };
+    for (const [member, name] of [["baseUrl", "SEIF_BASE_URL"], ["token", "SEIF_CLIENT_TOKEN"]]) {
+      if (config[member] === undefined || config[member] === "") throw new TypeError(`contextclient: ${name} is not set`);
+    }
+    return new SeifClient(config);
   }
 
   /**
@@ -112,9 +127,12 @@ export class SeifClient {
    *
    * The context has turn (null when none could be started), text ("" when there is
    * none), verdict, items, interaction, and problems: the errors of start and
-   * compass. It is for modelCall to decide whether to go on without a turn or
-   * without context. An error after signal has been aborted is reported as
-   * cancelled, every other one as failed.
+   * compass, which onTrouble is told too. It is for modelCall to decide whether to
+   * go on without a turn or without context. An error after signal has been aborted
+   * is reported as cancelled, every other one as failed.
+   *
+   * A server that hangs delays modelCall by startWithin when it takes no start, and
+   * else by one timeout; the end of run by one timeout more.
    */
   async run(task, modelCall, { clientRef, signal } = {}) {
     const context = await this.#prepare(task, clientRef, signal);
@@ -139,13 +157,19 @@ export class SeifClient {
       context.problems.push(error);
       // Without the opt-in there is context, and no turn. With it, context without a
       // turn is refused.
-      if (!["turn_protocol_not_enabled", "named_client_required"].includes(error.reasonCode)) return context;
+      if (!["turn_protocol_not_enabled", "named_client_required"].includes(error.reasonCode)) {
+        this.#trouble(about("the model is called without a turn and without context", error));
+        return context;
+      }
+      if (!this.#withoutTurns) this.#trouble(about("this client's calls have context and no turn", error));
+      this.#withoutTurns = true;
     }
     try {
       const { text = "", verdict = "", items = [], interaction } = await (context.turn ?? this).compass(task, { signal });
       Object.assign(context, { text, verdict, items, interaction });
     } catch (error) {
       context.problems.push(error);
+      if (!signal?.aborted) this.#trouble(about("the model is called without context", error));
     }
     if (signal?.aborted) {
       await this.#close(context.turn, "cancelled");
@@ -155,27 +179,34 @@ export class SeifClient {
   }
 
   async #close(turn, status) {
+    if (turn === null) return;
     try {
-      await turn?.complete(status);
+      const { queued, why } = await turn.complete(status);
+      if (!queued) return;
+      const last = this.#volatile ? ", and is not unless flush or close sends it before the process ends" : "";
+      this.#trouble(about(`the turn ${turn.id} is not reported as ${status} yet${last}: the report waits in the outbox`, why));
     } catch (error) {
       this.#trouble(error);
     }
   }
 
   /**
-   * start opens a turn. It asks again with the same key while no answer comes, a few
-   * times; nothing of the turn has been handed out until it returns.
+   * start opens a turn. It asks again with the same key while no answer comes, three
+   * times in all and within startWithin; nothing of the turn has been handed out until
+   * it returns.
    */
   async start({ clientRef, signal } = {}) {
     const key = randomKey();
     const body = JSON.stringify(clientRef === undefined ? {} : { clientRef });
+    const end = this.#clock() + this.#startWithin;
     for (let attempt = 1; ; attempt++) {
+      const within = Math.min(this.#startWithin / 2, end - this.#clock());
       try {
-        const { turn } = await this.#send("turns/start", { body, key, signal, accept: (answer) => TURN_ID.test(answer.turn?.id ?? "") });
+        const { turn } = await this.#send("turns/start", { body, key, signal, within, accept: (answer) => TURN_ID.test(answer.turn?.id ?? "") });
         return new SeifTurn(this.#door, turn);
       } catch (error) {
         const wait = Math.max(error.retryAfter ?? 0, backoff(attempt, this.#random));
-        if (!(error instanceof SeifError) || !error.temporary || attempt === START_ATTEMPTS || wait > START_PATIENCE) throw error;
+        if (!(error instanceof SeifError) || !error.temporary || attempt === START_ATTEMPTS || this.#clock() + wait >= end) throw error;
         await pause(this.#later, wait, signal);
       }
     }
@@ -205,8 +236,17 @@ export class SeifClient {
   /** pending returns how many reports wait. */
   pending() { return this.#outbox.pending(); }
 
-  /** close ends the waiting of the outbox; what is in its storage stays there. */
-  close() { this.#outbox.close(); }
+  /**
+   * close is for the end of a process: it sends what waits in the outbox, for within
+   * milliseconds at most and the time of the storage, tells onTrouble what is lost
+   * with the process's memory or waits in the storage, and ends the waiting. Nothing
+   * is reported afterwards.
+   */
+  async close({ within = CLOSE_WITHIN } = {}) {
+    const { left, why } = await this.#outbox.close(within);
+    const what = this.#volatile ? "lost with this process" : "waiting in the storage";
+    if (left > 0) this.#trouble(about(`reports that are not delivered at the end: ${left}, ${what}`, why));
+  }
 
   // What a turn may do through its client.
   #door = {
@@ -225,20 +265,25 @@ export class SeifClient {
     });
   }
 
-  #report(entry) {
-    const about = (answer) => entry.path.endsWith("/complete") ? answer.receipt : answer.observation;
-    return this.#send(entry.path, { body: entry.body, key: entry.key, accept: (answer) => about(answer)?.turnId === entry.turn }).then(about);
+  async #report(entry, signal) {
+    const of = (answer) => entry.path.endsWith("/complete") ? answer.receipt : answer.observation;
+    try {
+      return of(await this.#send(entry.path, { body: entry.body, key: entry.key, signal, accept: (answer) => of(answer)?.turnId === entry.turn }));
+    } catch (error) {
+      if (error instanceof SeifError) throw error;
+      throw new SeifError(`contextclient: ${entry.path}: no answer`, { cause: error }); // it was closed meanwhile
+    }
   }
 
   // send sends one request once. An answer counts only if it is whole and is the
   // server's: a 200 of something on the way is none.
-  async #send(path, { body, key, turn, signal, accept }) {
+  async #send(path, { body, key, turn, signal, accept, within = this.#timeout }) {
     const headers = { authorization: `Bearer ${this.#token}`, "content-type": "application/json" };
     if (this.#profile !== undefined) headers["x-seif-profile"] = this.#profile;
     if (key !== undefined) headers["idempotency-key"] = key;
     if (turn !== undefined) headers["x-seif-turn-id"] = turn;
     const late = new AbortController();
-    const cancel = this.#later(this.#timeout, () => late.abort(new Error("no answer in time")));
+    const cancel = this.#later(Math.min(within, this.#timeout), () => late.abort(new Error("no answer in time")));
     const leave = () => late.abort(signal.reason);
     signal?.addEventListener("abort", leave);
     try {
@@ -253,7 +298,7 @@ export class SeifClient {
     } catch (error) {
       if (error instanceof SeifError) throw error;
       signal?.throwIfAborted();
-      throw new SeifError(`contextclient: ${path}: no answer`, { cause: error });
+      throw new SeifError(`contextclient: ${path}: no answer: ${this.#shown(String(error?.cause?.message || error?.message))}`, { cause: error });
     } finally {
       cancel();
       signal?.removeEventListener("abort", leave);
@@ -267,9 +312,10 @@ export class SeifClient {
     const told = (member) => typeof problem?.[member] === "string" ? this.#shown(problem[member]) : "";
     const reasonCode = told("reasonCode");
     const seconds = Number(response.headers.get("retry-after") ?? 0);
+    const errors = (Array.isArray(problem?.errors) ? problem.errors : []).slice(0, 20).map((e) => this.#shown(`${e?.location}: ${e?.message}`));
     return new SeifError(
-      `contextclient: ${path}: ${[response.status, reasonCode, told("detail")].filter(Boolean).join(" ")}`,
-      { status: response.status, reasonCode, retryAfter: seconds > 0 ? seconds * 1000 : 0 },
+      `contextclient: ${path}: ${[response.status, reasonCode, told("detail"), errors.join("; ")].filter(Boolean).join(" ")}`,
+      { status: response.status, reasonCode, errors, retryAfter: seconds > 0 ? seconds * 1000 : 0 },
     );
   }
 
@@ -282,7 +328,8 @@ export class SeifClient {
 /**
  * SeifTurn is an open turn. observe and complete are reports: they are kept in the
  * outbox, sent once at once, and again with the same key until the server has
- * answered. They return {queued: true} while that is outstanding, else the server's
+ * answered. They return {queued: true, why} while that is outstanding, why being the last error
+ * or undefined when an older report of the turn has to go first, else the server's
  * answer, and throw when the server refuses or the outbox cannot take them.
  */
 export class SeifTurn {
@@ -309,16 +356,16 @@ export class SeifTurn {
   async observe(tool, toolUseId) {
     if (!PROTOCOL_TOOL.test(tool)) throw new TypeError("contextclient: only tools of mcp__seif__ are observed");
     if (!TOOL_USE_ID.test(toolUseId)) throw new TypeError("contextclient: not an id of a tool use");
-    const observation = await this.#door.queue(this.id, `turns/${this.id}/observations`, { event: "pre_tool_use", tool, toolUseId });
-    return observation === undefined ? { queued: true } : { queued: false, observation };
+    const { answer, why } = await this.#door.queue(this.id, `turns/${this.id}/observations`, { event: "pre_tool_use", tool, toolUseId });
+    return answer === undefined ? { queued: true, why } : { queued: false, observation: answer };
   }
 
   /** complete reports completed, cancelled or failed, with a technical note if any: no output, no personal data. */
   async complete(status, note) {
     if (!STATUSES.includes(status)) throw new TypeError("contextclient: the status is completed, cancelled or failed");
     if (note !== undefined && (typeof note !== "string" || [...note].length > MAX_NOTE)) throw new TypeError("contextclient: the note is too long");
-    const receipt = await this.#door.queue(this.id, `turns/${this.id}/complete`, note === undefined ? { status } : { status, note });
-    return receipt === undefined ? { queued: true } : { queued: false, receipt };
+    const { answer, why } = await this.#door.queue(this.id, `turns/${this.id}/complete`, note === undefined ? { status } : { status, note });
+    return answer === undefined ? { queued: true, why } : { queued: false, receipt: answer };
   }
 }
 
@@ -335,9 +382,11 @@ class Outbox {
   #send;
   #lanes = new Map(); // turn -> end of what is being sent of it
   #fates = new Map(); // key -> what became of a report whose caller still waits
+  #why; // the newest reason why a report was not delivered
   #broken = new Map(); // turn -> before when nothing of it is tried, because the storage failed
   #working = Promise.resolve(); // the last access to the storage
   #cancel = () => {};
+  #leaving = new AbortController(); // ends what is being sent when close has no time left
   #closed = false;
 
   constructor({ base, storage, clock, later, random, trouble, send }) {
@@ -350,8 +399,10 @@ class Outbox {
     this.#send = send;
   }
 
-  // add queues a report, tries to send it once, and returns the server's answer, or undefined.
+  // add queues a report, tries to send it once, and returns the server's answer, or why there is none
+  // yet: undefined when something of its turn has to go first.
   async add(report) {
+    if (this.#closed) throw new Error("contextclient: the client is closed");
     const now = this.#clock();
     await this.#change((all) => {
       if (all.length >= OUTBOX_ENTRIES) throw new Error("contextclient: the outbox is full");
@@ -361,9 +412,9 @@ class Outbox {
     try {
       // A completion is the last of its turn: it does not wait for the time of what goes first.
       await this.#lane(report.turn, report.path.endsWith("/complete"));
-      const { answer, refusal } = this.#fates.get(report.key);
+      const { answer, refusal, why } = this.#fates.get(report.key);
       if (refusal !== undefined) throw refusal;
-      return answer;
+      return { answer, why };
     } finally {
       this.#fates.delete(report.key);
     }
@@ -376,9 +427,19 @@ class Outbox {
 
   async pending() { return (await this.#mine()).length; }
 
-  close() {
+  // close flushes, and returns how many wait still and why the last of them did.
+  async close(within) {
     this.#closed = true;
     this.#cancel();
+    const cancel = this.#later(within, () => this.#leaving.abort(new Error("closed")));
+    try {
+      return { left: await this.flush(), why: this.#why };
+    } catch (error) {
+      this.#trouble(error);
+      return { left: 0 };
+    } finally {
+      cancel();
+    }
   }
 
   // lane sends what of a turn is due, after whatever of it is being sent.
@@ -405,10 +466,12 @@ class Outbox {
       }
       if (!force && head.notBefore > now) return;
       try {
-        await this.#settle(head, { answer: await this.#send(head) });
+        await this.#settle(head, { answer: await this.#send(head, this.#leaving.signal) });
       } catch (error) {
         if (!(error instanceof SeifError)) throw error; // of the storage
-        if (error.temporary) {
+        if (error.temporary || error.status === 401) { // a refused token says nothing about the report
+          this.#why = error;
+          if (this.#fates.has(head.key)) this.#fates.set(head.key, { why: error });
           await this.#postpone(head, error.retryAfter);
           return;
         }
@@ -494,7 +557,7 @@ function entriesOf(text) {
 /** memoryStorage keeps the outbox as long as the process lives. */
 export function memoryStorage() {
   let kept = null;
-  return { load: () => kept, save: (text) => { kept = text; } };
+  return { load: () => kept, save: (text) => { kept = text; }, volatile: true };
 }
 
 /** itemStorage keeps the outbox as one item of something with getItem and setItem. */
@@ -508,12 +571,24 @@ function backoff(attempts, random) {
   return longest / 2 + random() * longest / 2;
 }
 
+// about is an error that says what another one has led to.
+function about(what, error) {
+  if (error === undefined) return new Error(`contextclient: ${what}: an older report of the turn has to go first`);
+  const { status, reasonCode, errors, retryAfter } = error;
+  return new SeifError(`contextclient: ${what}: ${error.message.replace(/^contextclient: /, "")}`, { status, reasonCode, errors, retryAfter, cause: error });
+}
+
+// warn is where trouble goes that nobody listens to.
+function warn(error) {
+  console.warn(`contextclient: ${error.message.replace(/^contextclient: /, "")}`);
+}
+
 function checkedBase(baseUrl) {
   let url;
   try {
     url = new URL(baseUrl);
   } catch {
-    throw new TypeError("contextclient: the base URL is missing or is not one");
+    throw new TypeError("contextclient: the base URL is not set or is not one: https://HOST/HANDLE/PROJECT");
   }
   const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
   if (url.protocol !== "https:" && !(url.protocol === "http:" && loopback)) throw new TypeError("contextclient: the base URL must be https; http is for loopback");

@@ -119,7 +119,10 @@ test("a report that fails is neither a failed call nor lost", async () => {
   assert.equal(new Set(sent.map((r) => r.key)).size, 1);
   assert.equal(new Set(sent.map((r) => r.body)).size, 1);
   assert.deepEqual(sent[0].json, { status: "completed" });
-  assert.deepEqual(w.troubles, []);
+  assert.deepEqual(w.troubles.map((e) => e.message), [
+    `contextclient: the turn ${turnId} is not reported as completed yet, and is not unless flush or close sends it before the process ends: ` +
+    `the report waits in the outbox: turns/${turnId}/complete: no answer: fetch failed`,
+  ]);
 });
 
 test("the wait doubles up to a minute, and Retry-After is obeyed", async () => {
@@ -127,7 +130,7 @@ test("the wait doubles up to a minute, and Retry-After is obeyed", async () => {
   const client = w.client();
   const turn = await client.start();
   w.answers.complete = lost();
-  assert.deepEqual(await turn.complete("completed"), { queued: true });
+  assert.equal((await turn.complete("completed")).queued, true);
   for (const [i, wait] of [750, 1500, 3000, 6000, 12000, 24000, 45000, 45000].entries()) {
     await w.pass(wait - 1);
     assert.equal(w.of("complete").length, i + 1);
@@ -140,8 +143,8 @@ test("the wait doubles up to a minute, and Retry-After is obeyed", async () => {
   assert.equal(w.of("complete").length, 10);
   await w.pass(1);
   assert.equal(w.of("complete").length, 11);
-  client.close();
-  assert.equal([...w.timers].filter((t) => t.idle).length, 0);
+  await client.close();
+  assert.equal([...w.timers].length, 0);
 });
 
 test("a start is repeated with its key, three times in all, before anything is handed out", async () => {
@@ -170,6 +173,9 @@ test("without a turn the call goes on and is told so", async () => {
     assert.equal(context.text, "");
     assert.equal(context.problems.length, 1);
     assert.ok(context.problems[0] instanceof SeifError);
+    assert.equal(w.troubles.length, 1);
+    assert.match(w.troubles[0].message, /without a turn and without context/);
+    assert.equal(w.troubles[0].reasonCode, context.problems[0].reasonCode);
     assert.deepEqual(w.requests.map((r) => r.path), Array(attempts).fill("/context/turns/start"));
   }
 });
@@ -177,11 +183,14 @@ test("without a turn the call goes on and is told so", async () => {
 test("a client without the opt-in gets context and no turn", async () => {
   const w = new World();
   w.answers.start = problem(403, "turn_protocol_not_enabled");
-  const context = await w.client().run("task", (c) => c);
+  const client = w.client();
+  const context = await client.run("task", (c) => c);
   assert.equal(context.turn, null);
   assert.equal(context.text, "Returns within 30 days.");
   assert.equal(context.problems[0].reasonCode, "turn_protocol_not_enabled");
-  assert.deepEqual(w.requests.map((r) => r.path), ["/context/turns/start", "/context/compass"]);
+  await client.run("task", () => {});
+  assert.deepEqual(w.requests.map((r) => r.path), ["/context/turns/start", "/context/compass", "/context/turns/start", "/context/compass"]);
+  assert.deepEqual(w.troubles.map((e) => e.reasonCode), ["turn_protocol_not_enabled"]); // it is so for every call
   assert.equal(w.requests[1].headers["x-seif-turn-id"], undefined);
 });
 
@@ -194,6 +203,7 @@ test("without context the call goes on in its turn, and compass is not repeated"
   assert.equal(context.problems.length, 1);
   assert.equal(w.of("compass").length, 1);
   assert.deepEqual(w.of("complete")[0].json, { status: "completed" });
+  assert.match(w.troubles[0].message, /called without context/);
 });
 
 test("a caller who leaves before the model is asked has a cancelled turn", async () => {
@@ -205,13 +215,13 @@ test("a caller who leaves before the model is asked has a cancelled turn", async
 });
 
 test("which refusals end a report", async () => {
-  const again = [[408, ""], [425, ""], [429, "limit_reached"], [409, "idempotency_in_progress"], [500, ""], [502, ""], [503, "LEDGER_UNAVAILABLE"]];
-  const final = [[400, "body_invalid"], [401, "token_invalid"], [403, "turn_protocol_not_enabled"], [404, "turn_not_found"], [409, "turn_closed"], [409, "idempotency_conflict"], [410, "turn_expired"], [413, "too_large"]];
+  const again = [[408, ""], [425, ""], [429, "limit_reached"], [401, "token_invalid"], [401, "token_missing"], [409, "idempotency_in_progress"], [500, ""], [502, ""], [503, "LEDGER_UNAVAILABLE"]];
+  const final = [[400, "body_invalid"], [403, "turn_protocol_not_enabled"], [404, "turn_not_found"], [409, "turn_closed"], [409, "idempotency_conflict"], [410, "turn_expired"], [413, "too_large"]];
   for (const [status, code] of again) {
     const w = new World();
     w.answers.complete = problem(status, code);
     const client = w.client();
-    assert.deepEqual(await (await client.start()).complete("completed"), { queued: true }, code);
+    assert.equal((await (await client.start()).complete("completed")).queued, true, code);
     assert.equal(await client.pending(), 1);
   }
   for (const [status, code] of final) {
@@ -230,7 +240,7 @@ test("an answer that is not the server's is none", async () => {
     const w = new World();
     w.answers.complete = answer;
     const client = w.client();
-    assert.deepEqual(await (await client.start()).complete("completed"), { queued: true });
+    assert.equal((await (await client.start()).complete("completed")).queued, true);
     assert.equal(await client.pending(), 1);
   }
   const w = new World();
@@ -246,8 +256,8 @@ test("the reports of a turn keep their order, those of others do not wait", asyn
   const turn = await client.start();
   const other = client.turn("trn_other");
   w.answers.observations = lost();
-  assert.deepEqual(await turn.observe("mcp__seif__context_compass", "use-1"), { queued: true });
-  assert.deepEqual(await turn.complete("completed"), { queued: true });
+  assert.equal((await turn.observe("mcp__seif__context_compass", "use-1")).queued, true);
+  assert.equal((await turn.complete("completed")).queued, true);
   assert.equal(w.of("observations").length, 2); // a completion does not wait for the time of what goes first
   assert.equal(w.of("complete").length, 0);
   delete w.answers.observations;
@@ -271,7 +281,7 @@ test("the outbox is bounded in number and time, and drops nothing silently", asy
   assert.equal(w.of("observations").length, 1); // what waits is not tried before its time, whatever comes after it
   assert.equal(await client.run("task", () => "the answer"), "the answer");
   assert.match(w.troubles[0].message, /full/);
-  client.close();
+  await client.close();
 
   const late = new World();
   late.answers.complete = lost();
@@ -300,7 +310,8 @@ test("a storage outlives its process, is changed alone, and holds no token", asy
   const before = w.client({ storage });
   const turns = [await before.start(), before.turn("trn_other")];
   await Promise.all(turns.map((turn) => turn.complete("completed")));
-  before.close();
+  await before.close();
+  assert.match(w.troubles[0].message, /not delivered at the end: 2, waiting in the storage/);
   assert.equal(items.size, 1);
   assert.ok(!JSON.stringify([...items]).includes(token));
 
@@ -313,9 +324,104 @@ test("a storage outlives its process, is changed alone, and holds no token", asy
   assert.equal(await after.flush(), 0);
   for (const turn of turns) {
     const sent = w.of("complete").filter((r) => r.path.includes(turn.id));
-    assert.equal(sent.length, 2);
-    assert.equal(sent[0].key, sent[1].key);
+    assert.equal(sent.length, 3); // at once, at the end of the one process and in the next
+    assert.equal(new Set(sent.map((r) => r.key)).size, 1);
   }
+});
+
+test("at the end what waits is sent once more, and what is lost is told", async () => {
+  for (const storage of [memoryStorage(), itemStorage(new Map(), "x")]) {
+    if (storage.volatile === undefined) Object.assign(storage, (({ load, save }) => ({ load, save }))(memoryStorage()));
+    const w = new World();
+    const client = w.client({ storage });
+    w.answers.complete = problem(503, "LEDGER_UNAVAILABLE");
+    await client.run("task", () => "the answer");
+    w.troubles.length = 0;
+    await client.close();
+    assert.equal(w.of("complete").length, 2);
+    assert.equal(w.troubles.length, 1);
+    assert.match(w.troubles[0].message, storage.volatile ? /end: 1, lost with this process: .*503 LEDGER_UNAVAILABLE/ : /end: 1, waiting in the storage: .*503 LEDGER_UNAVAILABLE/);
+    await assert.rejects(client.turn(turnId).complete("completed"), /closed/);
+
+    const back = new World();
+    back.answers.complete = lost();
+    const again = back.client();
+    await again.run("task", () => "the answer");
+    delete back.answers.complete;
+    back.troubles.length = 0;
+    await again.close();
+    assert.deepEqual(back.troubles, []);
+    assert.equal(back.of("complete").length, 2);
+  }
+});
+
+test("a server that hangs costs no more than it is given", async () => {
+  const hangs = (w, ...names) => (url, init) => {
+    if (!names.includes(url.split("/").at(-1))) return w.fetch(url, init);
+    w.hung = (w.hung ?? 0) + 1;
+    return new Promise((_, reject) => init.signal.addEventListener("abort", () => reject(init.signal.reason)));
+  };
+  // took is the time after which done is settled, to a tenth of a second.
+  const took = async (w, done) => {
+    const began = w.now;
+    let over = false;
+    const settling = done.finally(() => { over = true; });
+    for (await settled(); !over && w.now - began < 60_000; await settled()) await w.pass(100);
+    await settling;
+    return w.now - began;
+  };
+  for (const [names, more, before, after, close] of [
+    [["start"], {}, 5000, 5000, 0],
+    [["start"], { startWithin: 2000 }, 2000, 2000, 0],
+    [["compass"], {}, 5000, 5000, 0],
+    [["complete"], {}, 0, 5000, 2000],
+    [["compass", "complete"], { timeout: 3000 }, 3000, 6000, 2000],
+  ]) {
+    const w = new World();
+    const began = w.now;
+    let called;
+    const client = w.client({ fetch: hangs(w, ...names), ...more });
+    assert.equal(await took(w, client.run("task", () => { called = w.now - began; })), after, names);
+    assert.equal(called, before, names);
+    w.troubles.length = 0;
+    assert.equal(await took(w, client.close()), close, names);
+    assert.equal(w.troubles.length, close > 0 ? 1 : 0);
+  }
+});
+
+test("a refused token keeps the report for the right one", async () => {
+  const w = new World();
+  w.answers.complete = problem(401, "token_invalid");
+  const storage = memoryStorage();
+  await w.client({ storage }).run("task", () => "the answer");
+  assert.equal(w.troubles[0].reasonCode, "token_invalid");
+  const client = w.client({ storage, token: "seif_the-next-one" });
+  assert.equal(await client.flush(), 1);
+  delete w.answers.complete;
+  assert.equal(await client.flush(), 0);
+  const sent = w.of("complete");
+  assert.equal(new Set(sent.map((r) => r.key)).size, 1);
+  assert.equal(sent.at(-1).headers.authorization, "Bearer seif_the-next-one");
+});
+
+test("what nobody listens to is a warning, without the token", async (t) => {
+  for (const wrong of ["start", "compass"]) {
+    const said = t.mock.method(console, "warn", () => {});
+    const w = new World();
+    w.answers[wrong] = [401, { reasonCode: "token_invalid", detail: `${token} opens nothing` }];
+    await w.client({ onTrouble: undefined }).run("task", () => "the answer");
+    assert.equal(said.mock.callCount(), 1);
+    assert.match(said.mock.calls[0].arguments[0], /^contextclient: the model is called .*without context: .* 401 token_invalid \[token\] opens nothing$/);
+    said.mock.restore();
+  }
+});
+
+test("what is wrong with a request is in its error, by place", async () => {
+  const w = new World();
+  w.answers.why = [400, { reasonCode: "body_invalid", detail: "Correct what errors names.", errors: [{ location: "body", message: `${token} is no object` }] }];
+  const error = await w.client().why("x").catch((e) => e);
+  assert.equal(error.message, "contextclient: why: 400 body_invalid Correct what errors names. body: [token] is no object");
+  assert.deepEqual(error.errors, ["body: [token] is no object"]);
 });
 
 test("a storage that fails costs a report and never the answer", async () => {
@@ -345,7 +451,8 @@ test("https, or loopback", () => {
     assert.throws(() => make(url), TypeError, String(url));
   }
   for (const bad of [undefined, "", "two words", "line\nfeed"]) assert.throws(() => new SeifClient({ baseUrl, token: bad }), TypeError);
-  assert.throws(() => SeifClient.fromEnvironment({}, {}), TypeError);
+  assert.throws(() => SeifClient.fromEnvironment({}, {}), /SEIF_BASE_URL is not set/);
+  assert.throws(() => SeifClient.fromEnvironment({}, { SEIF_BASE_URL: baseUrl, SEIF_CLIENT_TOKEN: "" }), /SEIF_CLIENT_TOKEN is not set/);
   SeifClient.fromEnvironment({}, { SEIF_BASE_URL: baseUrl, SEIF_CLIENT_TOKEN: token });
 });
 

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -14,7 +15,22 @@ type Send func(ctx context.Context, e Entry) (Answer, error)
 type Answer struct {
 	Status     int           // of HTTP
 	Reason     string        // reasonCode of a problem, empty when there is none
+	Detail     string        // what the problem says and advises, printable and without secrets; may be empty
 	RetryAfter time.Duration // what the server asks for; zero when it asks for nothing
+	// Keep says that a 4xx is about who has asked and not about the report, which stays: it may
+	// succeed with another token.
+	Keep bool
+}
+
+// String is the answer in the words of whoever is told of it.
+func (a Answer) String() string {
+	said := fmt.Sprint(a.Status)
+	for _, s := range []string{a.Reason, a.Detail} {
+		if s != "" {
+			said += " " + s
+		}
+	}
+	return said
 }
 
 // verdict is what an answer means for a report.
@@ -26,11 +42,17 @@ const (
 	refused
 )
 
+// Delivered reports whether the server has the report.
+func (a Answer) Delivered() bool { return a.verdict() == delivered }
+
+// Final reports whether the report is dropped.
+func (a Answer) Final() bool { return a.verdict() == refused }
+
 func (a Answer) verdict() verdict {
 	switch s := a.Status; {
 	case s >= 200 && s < 300:
 		return delivered
-	case s < 400 || s >= 500:
+	case s < 400 || s >= 500 || a.Keep:
 		return keep
 	case s == http.StatusRequestTimeout, s == http.StatusTooEarly, s == http.StatusTooManyRequests:
 		return keep

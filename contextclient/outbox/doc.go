@@ -14,14 +14,15 @@
 //	...
 //	err = box.Deliver(ctx, outbox.Entry{Key: outbox.NewKey(), Path: path, Body: body}, send)
 //
-// One outbox belongs to one client at one base address: everything in it is sent with
-// the token of whoever flushes.
+// One outbox belongs to one base address: everything in it is sent with the token of whoever
+// flushes. Clients that share one say in [Entry].By who has put a report in, and their [Send]
+// decides what a refusal of another's report means.
 //
 // # What becomes of a report
 //
 // An answer of 2xx has delivered it. It stays, and is tried again, after a network error, any 5xx,
-// 408, 425, 429, a redirect, and 409 with the reason idempotency_in_progress. Every other 4xx is final: the
-// report is dropped. So is one that is [MaxAge] old. A report is tried again after half a
+// 408, 425, 429, a redirect, 409 with the reason idempotency_in_progress, and an answer that the [Send]
+// says is about who has asked ([Answer].Keep). Every other 4xx is final: the report is dropped. So is one that is [MaxAge] old. A report is tried again after half a
 // second, then after twice as long each time, [MaxBackoff] at most, a random part of it
 // less so that many processes do not come at once; a Retry-After that asks for more is obeyed.
 //

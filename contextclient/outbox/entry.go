@@ -33,6 +33,9 @@ type Entry struct {
 	Path string `json:"path"`
 	// Body is one JSON object, at most MaxBody bytes.
 	Body json.RawMessage `json:"body"`
+	// By names who has put it in, where several share an outbox; at most 64 characters of
+	// [A-Za-z0-9_-], never a token. It is not sent; a [Send] may look at it.
+	By string `json:"by,omitempty"`
 	// CreatedAt is when it was put in; zero means now.
 	CreatedAt time.Time `json:"createdAt"`
 	// Attempts is how often sending it was begun.
@@ -59,6 +62,7 @@ func NewKey() string {
 
 var (
 	keyForm  = regexp.MustCompile(`^[A-Za-z0-9._~-]{16,160}$`)
+	byForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
 	pathForm = regexp.MustCompile(`^/[A-Za-z0-9._~/-]{1,511}$`)
 	// tokenForm finds a client token, which has no business in a report or in a file.
 	tokenForm = regexp.MustCompile(`seif_[A-Za-z0-9_-]{43}`)
@@ -82,7 +86,9 @@ func checked(e Entry, now time.Time) (Entry, error) {
 		return e, fmt.Errorf("%w: a body of %d bytes, want %d at most", ErrEntry, len(e.Body), MaxBody)
 	case json.Unmarshal(e.Body, &object) != nil || object == nil:
 		return e, fmt.Errorf("%w: the body is no JSON object", ErrEntry)
-	case tokenForm.Match(e.Body) || tokenForm.MatchString(e.Path) || tokenForm.MatchString(e.Key):
+	case !byForm.MatchString(e.By):
+		return e, fmt.Errorf("%w: by %q", ErrEntry, e.By)
+	case tokenForm.Match(e.Body) || tokenForm.MatchString(e.By) || tokenForm.MatchString(e.Path) || tokenForm.MatchString(e.Key):
 		return e, fmt.Errorf("%w: it holds a client token", ErrEntry)
 	}
 	var compact bytes.Buffer

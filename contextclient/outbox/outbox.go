@@ -30,6 +30,7 @@ type Dropped struct {
 	Entry  Entry  // zero for a file
 	Status int    // of the final answer; 0 when age ended it, and for a file
 	Reason string // reasonCode of the final answer, if it had one
+	Detail string // of the final answer, if it had one
 	Aside  string // the name that an unreadable file has now
 }
 
@@ -41,7 +42,7 @@ func (d Dropped) String() string {
 	case d.Status == 0:
 		return fmt.Sprintf("a report to %s was dropped: not delivered within %v, %d attempts", d.Entry.Path, MaxAge, d.Entry.Attempts)
 	}
-	return fmt.Sprintf("a report to %s was dropped: the server refused it with %d %s", d.Entry.Path, d.Status, d.Reason)
+	return fmt.Sprintf("a report to %s was dropped: the server refused it with %v", d.Entry.Path, Answer{Status: d.Status, Reason: d.Reason, Detail: d.Detail})
 }
 
 // Counts are those since the outbox was made; of a file, over all processes.
@@ -137,7 +138,7 @@ func (e *KeptError) Error() string {
 	if e.Err != nil {
 		return "outbox: not delivered yet: " + e.Err.Error()
 	}
-	return fmt.Sprintf("outbox: not delivered yet: got %d %s", e.Answer.Status, e.Answer.Reason)
+	return "outbox: not delivered yet: got " + e.Answer.String()
 }
 
 // Unwrap returns why no answer came.
@@ -147,7 +148,7 @@ func (e *KeptError) Unwrap() error { return e.Err }
 type RefusedError struct{ Answer Answer }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("outbox: the server refused it with %d %s", e.Answer.Status, e.Answer.Reason)
+	return "outbox: the server refused it with " + e.Answer.String()
 }
 
 // put puts a report in, if wanted marked as being sent. The entry returned is as it is
@@ -245,7 +246,7 @@ func (o *Outbox) settle(ctx context.Context, e Entry, answer Answer, sent error)
 	})
 	switch {
 	case what == refused:
-		o.options.Told(Dropped{Entry: e, Status: answer.Status, Reason: answer.Reason})
+		o.options.Told(Dropped{Entry: e, Status: answer.Status, Reason: answer.Reason, Detail: answer.Detail})
 		return errors.Join(&RefusedError{answer}, err)
 	case what == keep:
 		return errors.Join(&KeptError{answer, sent}, err)
@@ -253,8 +254,17 @@ func (o *Outbox) settle(ctx context.Context, e Entry, answer Answer, sent error)
 	return nil // it has arrived; should its entry still be there, its key makes the repetition harmless
 }
 
+// InMemory reports whether what waits ends with the process.
+func (o *Outbox) InMemory() bool {
+	_, is := o.store.(*memory)
+	return is
+}
+
 // State returns what the outbox holds, without what is too old.
 func (o *Outbox) State(ctx context.Context) (State, error) {
+	if s, err := o.store.look(); err == nil && len(s.Entries) == 0 {
+		return *s, ctx.Err() // without a lock, which would leave a file where nothing was ever reported
+	}
 	var out State
 	_, err := o.update(ctx, func(s *State, _ time.Time) (bool, error) {
 		out = State{append([]Entry(nil), s.Entries...), s.Counts}

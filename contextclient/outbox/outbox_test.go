@@ -158,6 +158,41 @@ func TestFinalAnswers(t *testing.T) {
 	}
 }
 
+// A refusal of whoever asks leaves the report where it is, for somebody else to deliver it.
+func TestKeptAnswer(t *testing.T) {
+	onBoth(t, Options{}, func(t *testing.T, box *Outbox) {
+		e := report(1)
+		e.By = "one"
+		err := box.Deliver(t.Context(), e, answers(Answer{Status: 401, Reason: "token_invalid", Detail: "It opens nothing.", Keep: true}))
+		if _, kept := errors.AsType[*KeptError](err); !kept || !strings.Contains(err.Error(), "401 token_invalid It opens nothing.") {
+			t.Errorf("%v", err)
+		}
+		var by string
+		f, err := box.FlushAll(t.Context(), func(_ context.Context, e Entry) (Answer, error) { by = e.By; return Answer{Status: 200}, nil })
+		if err != nil || f != (Flushed{Delivered: 1}) || by != "one" {
+			t.Errorf("%+v, %v, put in by %q", f, err, by)
+		}
+	})
+}
+
+// Looking at an outbox that was never used leaves no file.
+func TestLookLeavesNothing(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "own")
+	box, err := Open(filepath.Join(folder, "outbox"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, box); len(s.Entries) != 0 {
+		t.Error(s)
+	}
+	if f, err := box.FlushAll(t.Context(), unreachable); err != nil || f != (Flushed{}) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if left, err := filepath.Glob(folder + "/*"); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
 // Half a second, doubled for each attempt, a minute at most.
 func TestBackoff(t *testing.T) {
 	const ms = time.Millisecond
@@ -356,6 +391,8 @@ func TestNotAReport(t *testing.T) {
 		"no JSON":          func(e *Entry) { e.Body = []byte(`{"a":`) },
 		"large":            func(e *Entry) { e.Body = []byte(`{"a":"` + strings.Repeat("a", 4<<10) + `"}`) },
 		"a client token":   func(e *Entry) { e.Body = []byte(`{"note":"` + token + `"}`) },
+		"a token as owner": func(e *Entry) { e.By = token },
+		"a long owner":     func(e *Entry) { e.By = strings.Repeat("b", 65) },
 		"a token as path":  func(e *Entry) { e.Path = "/context/" + token },
 	} {
 		box := New(Options{})

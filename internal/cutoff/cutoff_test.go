@@ -93,8 +93,12 @@ func plays(t *testing.T, h *house, clientID string, s side) {
 			}
 		}
 
-		if o.Answer != "the answer" || (o.Turn != "") != w.turn || (o.Text != "") != w.text || (len(o.Problems) == 0) != w.text || len(o.Told) > 0 {
+		if o.Answer != "the answer" || (o.Turn != "") != w.turn || (o.Text != "") != w.text || (len(o.Problems) == 0) != w.text {
 			t.Errorf("%v: the application has %+v", w.cut, o)
+		}
+		// Whoever is told of trouble hears each problem, and of a completion that waits.
+		if n := len(o.Problems) + min(w.waiting, 1); len(o.Told) != n {
+			t.Errorf("%v: told %q, want %d", w.cut, o.Told, n)
 		}
 		if o.Waiting != w.waiting || o.Queued != (w.name == "observations") {
 			t.Errorf("%v: %d reports wait, the observation %v, want %d", w.cut, o.Waiting, o.Queued, w.waiting)
@@ -192,7 +196,7 @@ func TestWithoutOptIn(t *testing.T) {
 	for name, s := range map[string]side{"Go": &inGo{h.base(), token, filepath.Join(dir, "private", "outbox")}, "Node": &inNode{h.base(), token, filepath.Join(dir, "outbox.json")}} {
 		h.proxy.set(cut{})
 		o := s.run(t)
-		if o.Turn != "" || o.Text == "" || len(o.Problems) != 1 || !strings.Contains(o.Problems[0], "turn_protocol_not_enabled") || o.Waiting != 0 || o.Answer == "" {
+		if o.Turn != "" || o.Text == "" || len(o.Problems) != 1 || !strings.Contains(o.Problems[0], "turn_protocol_not_enabled") || len(o.Told) != 1 || o.Waiting != 0 || o.Answer == "" {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if n, _ := h.proxy.counted("compass"); n != 1 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,12 +51,9 @@ func (s *inGo) open(t *testing.T) (*contextclient.Client, *outbox.Outbox, *[]str
 	must(t, err)
 	c, err := contextclient.New(contextclient.Config{
 		BaseURL: s.base, Token: contextclient.Token(s.token), Outbox: box,
-		Told: func(err error) {
-			if !errors.Is(err, contextclient.ErrQueued) {
-				*told = append(*told, err.Error())
-			}
-		},
-		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }, // a start is repeated at once
+		HTTP: &http.Client{Timeout: time.Minute}, StartWithin: 2 * time.Minute, // the cuts end a request, not the time
+		OnTrouble: func(err error) { *told = append(*told, err.Error()) },
+		Wait:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() }, // a start is repeated at once
 	})
 	must(t, err)
 	return c, box, told
@@ -66,8 +64,8 @@ func (s *inGo) run(t *testing.T) (o outcome) {
 	c, box, told := s.open(t)
 	err := c.Run(t.Context(), task, func(ctx context.Context, at contextclient.Context) error {
 		o.Text, o.Answer = at.Text, "the answer"
-		if at.Err != nil {
-			o.Problems = append(o.Problems, at.Err.Error())
+		for _, problem := range at.Problems {
+			o.Problems = append(o.Problems, problem.Error())
 		}
 		if at.Turn == nil {
 			return nil

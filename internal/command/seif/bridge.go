@@ -35,7 +35,8 @@ func (record) Help() string {
 bridge-observed. ` + turn.HonestyBridge + `
 
 A receipt that cannot be delivered waits in the outbox: it is not recorded until it is delivered, which hook flush
-does in the same environment. Giving the command again makes a second receipt.` + environment + `
+does in the same environment and with the same token: with another one it would be recorded as another's. Giving the
+command again makes a second receipt.` + environment + `
 
 Example: countersign bridge record --kind file.write --digest e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 
@@ -49,7 +50,11 @@ func (c *record) Run(ctx context.Context, s command.Streams) error {
 	if !digestForm.MatchString(c.Digest) {
 		return command.Usage("--digest: want 64 lowercase hex digits")
 	}
-	p, err := place(s)
+	p, err := place(func(d outbox.Dropped) {
+		if d.Status == 0 { // a refusal is this command's own, and said once
+			fmt.Fprintln(s.Err, d)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -60,7 +65,7 @@ func (c *record) Run(ctx context.Context, s command.Streams) error {
 	case waits:
 		return fmt.Errorf("not recorded yet, the receipt waits in %s: %w\nDeliver it later, in this environment: %s", p.Path, kept, flushAgain())
 	case isRefused:
-		return command.Differs("not recorded: the server refused it with %d %s", refused.Answer.Status, refused.Answer.Reason)
+		return command.Differs("not recorded: the server refused it with %v", refused.Answer)
 	case err != nil:
 		return fmt.Errorf("not recorded, and not kept: %w", err)
 	}

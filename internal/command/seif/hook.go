@@ -87,12 +87,19 @@ each. It stops when the server does not answer.` + environment + `
 
 Example: countersign hook flush
 
+A report of a turn may be delivered with the next token of its client; a refused token leaves it in the outbox. A
+receipt of a bridge is sent only with the token that it was made with.
+
 Status 0: nothing waits any more, and nothing was dropped. 1: something was dropped: refused for good, or older than
-24 hours. 3: something still waits, because the server was not reached or wants it later.`
+24 hours. 3: something still waits, because the server was not reached, wants it later, or refused the token.`
 }
 
 func (flush) Run(ctx context.Context, s command.Streams) error {
-	p, err := place(s)
+	p, err := place(func(d outbox.Dropped) {
+		if d.Status == 0 { // a refusal is in the line of its report
+			fmt.Fprintln(s.Err, d)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -104,14 +111,18 @@ func (flush) Run(ctx context.Context, s command.Streams) error {
 	f, err := p.Box.FlushAll(ctx, func(ctx context.Context, e outbox.Entry) (outbox.Answer, error) {
 		n++
 		fmt.Fprintf(s.Err, "%d of %d: POST %s, attempt %d: ", n, len(before.Entries), e.Path, e.Attempts)
-		a, err := p.Client.Send(ctx, e)
+		a, err := p.Send(ctx, e)
 		switch {
 		case err != nil:
 			fmt.Fprintln(s.Err, "not delivered:", err)
-		case a.Status < 300:
+		case p.Held(e):
+			fmt.Fprintln(s.Err, "not sent:", a.Detail)
+		case a.Delivered():
 			fmt.Fprintln(s.Err, "delivered")
+		case a.Final():
+			fmt.Fprintln(s.Err, "dropped: the server refused it with", a)
 		default:
-			fmt.Fprintln(s.Err, strings.TrimSpace(fmt.Sprintf("got %d %s", a.Status, a.Reason)))
+			fmt.Fprintln(s.Err, "it waits: got", a)
 		}
 		return a, err
 	})
@@ -120,7 +131,7 @@ func (flush) Run(ctx context.Context, s command.Streams) error {
 	case err != nil:
 		return err
 	case f.Waiting > 0:
-		return fmt.Errorf("%d still waiting in %s; give the command again", f.Waiting, p.Path)
+		return fmt.Errorf("%d still waiting in %s; give the command again, with the right token where one was refused", f.Waiting, p.Path)
 	case f.Dropped > 0:
 		return command.Differs("%d dropped, which will not be delivered", f.Dropped)
 	}

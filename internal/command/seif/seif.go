@@ -21,7 +21,7 @@ const environment = `
 Who reports is in the environment, never in a flag: SEIF_BASE_URL (https://HOST/HANDLE/PROJECT, for staging with
 /staging behind it; http only on this machine) and SEIF_CLIENT_TOKEN. What cannot be delivered waits in the outbox,
 a file (0600, in a folder 0700) that holds no token: at SEIF_OUTBOX, an absolute path, else in the user's cache
-folder, where each client has its own. It takes 100 reports, refuses the next and says so, and drops a report after 24 hours, which it says and counts.`
+folder, where each base address has its own, so that the next token of a client finds it. It takes 100 reports, refuses the next and says so, and drops a report after 24 hours, which it says and counts.`
 
 // IsHook reports whether a command line is that of the hook of Claude Code, which is to end with status 0 whatever
 // happens: another one may be taken for a decision about the tool.
@@ -41,9 +41,9 @@ func RunHook(args []string, in io.Reader, complain io.Writer, began time.Time) {
 // patience bounds one request of a command that somebody waits for.
 const patience = 10 * time.Second
 
-// place is who reports. What is dropped is said on s.Err.
-func place(s command.Streams) (*reporter.Place, error) {
-	p, err := reporter.FromEnvironment(outbox.Options{SendBound: patience, Told: func(d outbox.Dropped) { fmt.Fprintln(s.Err, d) }})
+// place is who reports. told hears of what is dropped.
+func place(told func(outbox.Dropped)) (*reporter.Place, error) {
+	p, err := reporter.FromEnvironment(outbox.Options{SendBound: patience, Told: told})
 	if reporter.IsEnvironment(err) {
 		return nil, command.Usage("%w", err)
 	}

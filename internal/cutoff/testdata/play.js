@@ -12,7 +12,7 @@ function later(ms, work, idle = false) {
 
 function client(module, config) {
   const told = [];
-  return [new module.SeifClient({ ...config, later, onTrouble: (error) => told.push(String(error)) }), told];
+  return [new module.SeifClient({ ...config, timeout: 60_000, startWithin: 120_000, later, onTrouble: (error) => told.push(String(error)) }), told];
 }
 
 // run is one call of a model that is about to use one tool.

@@ -28,11 +28,11 @@ func (p *Place) RecordTransition(ctx context.Context, kind, digest string) ([]by
 	if err != nil {
 		return nil, nil, err
 	}
-	e := outbox.Entry{Key: outbox.NewKey(), Path: "/context/bridge/receipts", Body: body}
+	e := outbox.Entry{Key: outbox.NewKey(), Path: bridgePath, Body: body, By: p.by}
 	var wire struct{ Receipt json.RawMessage }
 	var r BridgeReceipt
 	err = p.Box.Deliver(ctx, e, func(ctx context.Context, e outbox.Entry) (outbox.Answer, error) {
-		a, err := p.Client.Send(ctx, e)
+		a, err := p.Send(ctx, e)
 		if err != nil || a.Status >= 300 {
 			return a, err
 		}

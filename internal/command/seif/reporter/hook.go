@@ -146,8 +146,8 @@ func (p *Place) report(i intention) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
 	defer cancel()
-	e := outbox.Entry{Key: outbox.NewKey(), Path: "/context/turns/" + t.ID + "/observations", Body: body}
-	return p.Box.Deliver(ctx, e, p.Client.Send)
+	e := outbox.Entry{Key: outbox.NewKey(), Path: "/context/turns/" + t.ID + "/observations", Body: body, By: p.by}
+	return p.Box.Deliver(ctx, e, p.Send)
 }
 
 // deliverRest uses what is left of sendWithin for what waits already.
@@ -155,7 +155,7 @@ func (p *Place) deliverRest(began time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), began.Add(sendWithin))
 	defer cancel()
 	// What is not delivered stays where it is, for the next hook; what is dropped is told.
-	_, _ = p.Box.Flush(ctx, p.Client.Send)
+	_, _ = p.Box.Flush(ctx, p.Send)
 }
 
 // complaints are what an outbox has told.
