@@ -23,7 +23,7 @@ func (s *service) registerRecords(api *edge.API) {
 		"Extension. The turn with a line for each thing that was recorded of it and the evidence class of each.", authority.NotFound), s.turn)
 	edge.Register(api, exported("get-turn-evidence", "/{id}/turns/{tid}/evidence", "Export a context turn's signed evidence"), s.turnEvidence)
 	edge.Register(api, operation("list-interactions", http.MethodGet, "/{id}/interactions", "List interactions",
-		"Calls of the context tools and bridge receipts, newest first, of a turn or of all; nextCursor names the next page. "+turn.HonestyDelivery, authority.NotFound), s.interactions)
+		"Calls of the context tools and bridge receipts, newest first, of a turn, of a client or of all; nextCursor names the next page. "+turn.HonestyDelivery, authority.NotFound), s.interactions)
 	edge.Register(api, operation("get-interaction", http.MethodGet, "/{id}/interactions/{iid}", "One interaction",
 		"Extension. The call with what was asked and answered, while these texts are not erased.", authority.NotFound), s.interaction)
 	edge.Register(api, exported("get-interaction-evidence", "/{id}/interactions/{iid}/evidence", "Export the signed evidence of an interaction outside a turn"), s.interactionEvidence)
@@ -88,7 +88,7 @@ type TurnLine struct {
 	Sequence      int64                          `json:"sequence"`
 	RecordedAt    evidence.Time                  `json:"recordedAt"`
 	Type          string                         `json:"type" doc:"Of the event."`
-	EvidenceClass string                         `json:"evidenceClass" enum:"observed,reported"`
+	EvidenceClass string                         `json:"evidenceClass" enum:"observed,reported,not observed"`
 	Text          string                         `json:"text"`
 	Interaction   wire.Nullable[InteractionView] `json:"interaction" doc:"Of a context call, else null."`
 }
@@ -185,9 +185,10 @@ type interactionsOutput struct {
 func (s *service) interactions(ctx context.Context, in *struct {
 	ByProject
 	Page
-	Turn string `query:"turn" pattern:"^trn_[0-9a-f]{32}$" doc:"Only calls during this turn."`
+	Turn   string `query:"turn" pattern:"^trn_[0-9a-f]{32}$" doc:"Only calls during this turn."`
+	Client string `query:"client" pattern:"^(cli|shr)_[0-9a-f]{32}$" doc:"Only interactions of this client."`
 }) (*interactionsOutput, error) {
-	list, next, err := s.Interactions(ctx, traces.InteractionQuery{Project: in.ID, Turn: in.Turn, Before: in.Before, Limit: in.Limit})
+	list, next, err := s.Interactions(ctx, traces.InteractionQuery{Project: in.ID, Turn: in.Turn, Client: in.Client, Before: in.Before, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +205,7 @@ type InteractionDetail struct {
 	InteractionView
 	Request json.RawMessage `json:"request" doc:"What was asked; null when it was erased or there is none."`
 	Answer  json.RawMessage `json:"answer" doc:"What was handed to the HTTP response; null when it was erased or there is none."`
+	Head    *string         `json:"head" nullable:"true" doc:"SEQ:HASH of the newest event of its chain; null in a turn, whose chain it is in."`
 	Notice  string          `json:"notice" doc:"What this shows, and what it does not."`
 }
 
@@ -218,7 +220,7 @@ func (s *service) interaction(ctx context.Context, in *ByInteraction) (*interact
 	if i.Seen != nil {
 		notice = turn.HonestyBridge
 	}
-	return &interactionOutput{InteractionDetail{newInteractionView(&i.InteractionView), i.Request, i.Answer, notice}}, nil
+	return &interactionOutput{InteractionDetail{newInteractionView(&i.InteractionView), i.Request, i.Answer, i.Head, notice}}, nil
 }
 
 func (s *service) interactionEvidence(ctx context.Context, in *ByInteraction) (*raw, error) {
@@ -244,6 +246,7 @@ type GapView struct {
 	Ref         *string                         `json:"ref" nullable:"true" doc:"null when the gap is about a task, or the text was erased."`
 	Detail      *string                         `json:"detail" nullable:"true" doc:"null when there is none, or it was erased."`
 	ReportedAt  evidence.Time                   `json:"reportedAt"`
+	Head        string                          `json:"head" doc:"SEQ:HASH of the newest event of the gap's chain."`
 }
 
 type gapsOutput struct {
@@ -264,7 +267,7 @@ func (s *service) gaps(ctx context.Context, in *struct {
 	out := &gapsOutput{}
 	out.Body.Gaps, out.Body.NextCursor = []GapView{}, cursor(next)
 	for _, g := range list {
-		v := GapView{g.ID, g.Project, g.Client, g.ClientName, g.Environment, wire.Null[InteractionBuild](nil), g.Task, g.Ref, g.Detail, g.ReportedAt}
+		v := GapView{g.ID, g.Project, g.Client, g.ClientName, g.Environment, wire.Null[InteractionBuild](nil), g.Task, g.Ref, g.Detail, g.ReportedAt, g.Head}
 		if b := g.Build; b != nil {
 			v.Build = wire.Null(&InteractionBuild{b.Environment, b.Number, b.Digest, b.Draft})
 		}

@@ -77,11 +77,11 @@ func BindingOf(i *turn.Interaction) turn.Binding {
 const toolBridge = "bridge"
 
 // InteractionQuery selects interactions of a project, newest first, bridge receipts among
-// them unless Turn is given.
+// them unless Turn is given. Turn and Client are optional.
 type InteractionQuery struct {
-	Project, Turn string
-	Before        string // id: only older ones
-	Limit         int    // 1 to 100; otherwise 50
+	Project, Turn, Client string
+	Before                string // id: only older ones
+	Limit                 int    // 1 to 100; otherwise 50
 }
 
 // Interactions returns interactions and the cursor of the next page, "" at the end.
@@ -92,17 +92,20 @@ func (r *Reader) Interactions(ctx context.Context, q InteractionQuery) (list []I
 	limit := Limited(q.Limit)
 	names := r.names()
 	list = []InteractionView{}
-	where := ledger.Attribute{Name: AttributeProject, Value: q.Project}
+	where := []ledger.Attribute{{Name: AttributeProject, Value: q.Project}}
 	kinds := []string{turn.KindInteraction, turn.KindBridge}
+	if q.Client != "" {
+		where = []ledger.Attribute{{Name: AttributeClient, Value: q.Client}}
+	}
 	if q.Turn != "" {
-		where, kinds = ledger.Attribute{Name: AttributeTurn, Value: q.Turn}, kinds[:1]
+		where, kinds = append(where, ledger.Attribute{Name: AttributeTurn, Value: q.Turn}), kinds[:1]
 	}
 	for _, kind := range kinds {
 		before := q.Before
 		if len(before) > 4 {
 			before = prefixOf[kind] + before[4:]
 		}
-		page, err := r.ledger.Find(ctx, ledger.Query{Workspace: r.workspace, Kind: kind, Where: []ledger.Attribute{where}, Before: before, Limit: limit})
+		page, err := r.ledger.Find(ctx, ledger.Query{Workspace: r.workspace, Kind: kind, Where: where, Before: before, Limit: limit})
 		if err != nil {
 			return nil, "", Unavailable(err)
 		}
@@ -155,6 +158,7 @@ type InteractionDetail struct {
 	InteractionView
 	Request json.RawMessage `json:"request" doc:"What was asked; null when it was erased or there is none."`
 	Answer  json.RawMessage `json:"answer" doc:"What was handed to the HTTP response; null when it was erased or there is none."`
+	Head    *string         `json:"head" nullable:"true" doc:"SEQ:HASH of the newest event of its chain; null in a turn, whose chain it is in."`
 }
 
 // Interaction returns an interaction or bridge receipt of a project.
@@ -175,6 +179,10 @@ func (r *Reader) Interaction(ctx context.Context, projectID, id string) (*Intera
 		return nil, err
 	}
 	out := &InteractionDetail{InteractionView: v, Request: json.RawMessage("null"), Answer: json.RawMessage("null")}
+	if v.Turn == nil {
+		head := subject.Link().String()
+		out.Head = &head
+	}
 	if kind == turn.KindBridge {
 		return out, nil
 	}
@@ -217,6 +225,7 @@ type GapView struct {
 	Ref         *string            `json:"ref" nullable:"true"`
 	Detail      *string            `json:"detail" nullable:"true"`
 	ReportedAt  evidence.Time      `json:"reportedAt"`
+	Head        string             `json:"head" doc:"SEQ:HASH of the newest event of the gap's chain."`
 }
 
 // Gaps returns the gaps of a project, in the order of their ids, which says nothing about
@@ -240,7 +249,7 @@ func (r *Reader) Gaps(ctx context.Context, projectID, before string, limit int) 
 		if err != nil {
 			return nil, "", err
 		}
-		v := GapView{ID: g.ID, Project: g.Project, Client: g.Client, ClientName: name, Environment: g.Environment, Build: g.Build, ReportedAt: g.CreatedAt}
+		v := GapView{ID: g.ID, Project: g.Project, Client: g.Client, ClientName: name, Environment: g.Environment, Build: g.Build, ReportedAt: g.CreatedAt, Head: subject.Link().String()}
 		for _, part := range []struct {
 			of *evidence.Commitment
 			to **string
