@@ -203,6 +203,7 @@ type Gap struct {
 	Ref         *string `json:"ref"`
 	Detail      *string `json:"detail"`
 	ReportedAt  string  `json:"reportedAt"`
+	Head        string  `json:"head"`
 }
 
 // ParseGaps reads a list of gaps.
@@ -213,17 +214,40 @@ func ParseGaps(list []json.RawMessage) ([]*Gap, error) {
 	})
 }
 
+// missing is what a gap is about.
+func (g *Gap) missing() string {
+	switch {
+	case g.Task != nil:
+		return "task: " + *g.Task
+	case g.Ref != nil:
+		return "ref: " + *g.Ref
+	}
+	return "(the text was erased)"
+}
+
+// ShowGap writes a gap.
+func ShowGap(w io.Writer, g *Gap) error {
+	var b bytes.Buffer
+	line := func(name, text string) { fmt.Fprintf(&b, "  %-12s %s\n", name, plain(text)) }
+	fmt.Fprintf(&b, "Gap %s\n", plain(g.ID))
+	line("missing", g.missing())
+	if g.Detail != nil && *g.Detail != "" {
+		line("detail", *g.Detail)
+	}
+	line("client", g.ClientName+", "+g.Environment)
+	line("reported", g.ReportedAt)
+	if g.Head != "" {
+		line("head", g.Head)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
 // Gaps writes a line for each gap.
 func Gaps(w io.Writer, gaps []*Gap, now time.Time) error {
 	var rows [][]string
 	for _, g := range gaps {
-		missing := "(the text was erased)"
-		switch {
-		case g.Task != nil:
-			missing = "task: " + *g.Task
-		case g.Ref != nil:
-			missing = "ref: " + *g.Ref
-		}
+		missing := g.missing()
 		if g.Detail != nil && *g.Detail != "" {
 			missing += " (" + *g.Detail + ")"
 		}

@@ -70,7 +70,10 @@ func TestContextSteersNothing(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return narrate.Gaps(w, g, now)
+			if err := narrate.Gaps(w, g, now); err != nil {
+				return err
+			}
+			return narrate.ShowGap(w, g[0])
 		},
 	} {
 		var out strings.Builder

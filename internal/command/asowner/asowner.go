@@ -112,7 +112,11 @@ func (c *signedIn) secret() (string, error) {
 func (c *signedIn) explain(err error) error {
 	refused, ok := errors.AsType[*client.RefusedError](err)
 	if !ok {
-		if _, network := errors.AsType[net.Error](err); network {
+		network, isNetwork := errors.AsType[net.Error](err)
+		if isNetwork && network.Timeout() {
+			return fmt.Errorf("no answer from %s: %w; a server that runs there hangs or is not reached: look at its log, or give --origin another", c.origin(), err)
+		}
+		if isNetwork {
 			return fmt.Errorf("no answer from %s: %w; start the server there: `countersign serve --dir %s`, or give --origin another", c.origin(), err, cmp.Or(c.Dir, "D"))
 		}
 		return err
@@ -130,7 +134,7 @@ func (c *signedIn) explain(err error) error {
 	switch status := refused.Status; {
 	case status == http.StatusUnauthorized, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
 		return errors.New(text)
-	case status == http.StatusForbidden, status == http.StatusConflict:
+	case status == http.StatusConflict, status == http.StatusForbidden && refused.Reason != edge.OriginRejected:
 		return command.Differs("%s", text)
 	}
 	return command.Usage("%s", text)

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"countersign/internal/client"
@@ -50,17 +53,63 @@ After a lost answer look at client list, revoke the client that nobody has the t
 Example: countersign client create --project acme/support --name "My application gateway" --profile support --env production --turns required --dir D` + ownerStatus
 }
 
+// Validate is called by kong.
+func (c *clientCreate) Validate() error {
+	if !project.IsName(c.Name) {
+		return errors.New("--name: want 1 to 100 characters that can be seen")
+	}
+	return isProfile(c.Profile)
+}
+
+// isProfile refuses what can be no profile.
+func isProfile(s string) error {
+	if !project.IsProfile(s) {
+		return errors.New("--profile: want 1 to 40 lowercase letters, digits and hyphens")
+	}
+	return nil
+}
+
 func (c *clientCreate) Run(ctx context.Context, s command.Streams) error {
 	return c.asked(ctx, s, "project list", func(o *client.Owner) error {
+		list, _, err := c.all(ctx, o, c.Project, client.Clients, nil, maxListed)
+		if err != nil {
+			return err
+		}
+		known, err := narrate.ParseClients(list)
+		if err != nil {
+			return err
+		}
 		body := map[string]string{"name": c.Name, "kind": c.Kind, "profile": c.Profile, "environment": c.Env, "turnProtocol": c.Turns}
 		r, err := o.CreateClient(ctx, c.Project.id(), body)
 		if err = repeatable(r, err, "look at `countersign client list`"); err != nil {
 			return err
 		}
+		c.compare(s.Err, known)
 		return c.token(s, r, func(i narrate.Issued) string {
 			return fmt.Sprintf("Client %s. The token follows and is not shown again.\nIt asks %s: SEIF_BASE_URL, with the token as SEIF_CLIENT_TOKEN.", i.Client.ID, c.Project.base(c.origin(), c.Env))
 		})
 	})
+}
+
+// compare tells what may be a slip of the keyboard, which the server cannot know: a profile
+// that nobody else has, and the name of another client. Both are bound for good.
+func (c *clientCreate) compare(w io.Writer, known []*narrate.Client) {
+	var profiles []string
+	for _, k := range known {
+		if k.Revoked() != "" {
+			continue
+		}
+		if !slices.Contains(profiles, k.Profile) {
+			profiles = append(profiles, k.Profile)
+		}
+		if k.Name == c.Name {
+			fmt.Fprintf(w, "Another client has this name: %s. Lists and pages show names; revoke one of them, if this was not meant.\n", k.ID)
+		}
+	}
+	if len(profiles) > 0 && !slices.Contains(profiles, c.Profile) {
+		slices.Sort(profiles)
+		fmt.Fprintf(w, "No other client has the profile %s; there are clients of: %s. Documents for other profiles are not handed out to it; revoke it, if this was not meant.\n", c.Profile, strings.Join(profiles, ", "))
+	}
 }
 
 type clientList struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type Context struct {
 	Turns        turnsCommand        `cmd:"" help:"List context turns, newest first."`
 	Interactions interactionsCommand `cmd:"" help:"List calls of the context tools and bridge receipts, newest first."`
 	Gaps         gapsCommand         `cmd:"" help:"List what clients reported as missing."`
-	Show         contextShow         `cmd:"" help:"Show a turn or an interaction."`
+	Show         contextShow         `cmd:"" help:"Show a turn, an interaction or a gap."`
 	Export       contextExport       `cmd:"" help:"Export signed evidence to a file."`
 }
 
@@ -164,22 +165,22 @@ func listOf(id string) client.OfProject {
 }
 
 type contextShow struct {
-	ID string `arg:"" name:"id" help:"The id of a turn or an interaction."`
+	ID string `arg:"" name:"id" help:"The id of a turn, an interaction or a gap."`
 	inProject
 }
 
 func (contextShow) Help() string {
 	return `Of a turn: its status and what that means, a line for each thing that was recorded, with the class of its evidence in
-brackets, and what that shows and what it does not. Of an interaction: what was asked, and what was handed to the HTTP response, cut to 2000
-characters each. With --json all of it, as the server answers it.
+brackets, and what that shows and what it does not. Of an interaction: what was asked, and what was handed to the HTTP
+response, cut to 2000 characters each. Of a gap: what is missing. With --json all of it, as the server answers it.
 
 Example: countersign context show trn_01940e2e7c0070008000000000000001 --project acme/support --dir D` + ownerStatus
 }
 
 // Validate is called by kong.
 func (c *contextShow) Validate() error {
-	if of := listOf(c.ID); of != client.Turns && of != client.Interactions {
-		return errors.New("want the id of a turn or an interaction, as `countersign context turns` and `countersign context interactions` show it")
+	if of := listOf(c.ID); of == "" || of == client.Clients {
+		return errors.New("want the id of a turn, an interaction or a gap, as `countersign context turns`, `interactions` and `gaps` show it")
 	}
 	return nil
 }
@@ -187,6 +188,9 @@ func (c *contextShow) Validate() error {
 func (c *contextShow) Run(ctx context.Context, s command.Streams) error {
 	of := listOf(c.ID)
 	return c.asked(ctx, s, "context "+string(of), func(o *client.Owner) error {
+		if of == client.Gaps {
+			return c.gap(ctx, s, o)
+		}
 		r, err := o.One(ctx, c.Project.id(), of, c.ID)
 		switch {
 		case err != nil:
@@ -212,8 +216,28 @@ func (c *contextShow) Run(ctx context.Context, s command.Streams) error {
 	})
 }
 
+// gap shows one gap, which is found in the list: a gap has no route of its own.
+func (c *contextShow) gap(ctx context.Context, s command.Streams, o *client.Owner) error {
+	found := false
+	_, err := o.Each(ctx, c.Project.id(), client.Gaps, nil, math.MaxInt, func(raw json.RawMessage) (bool, error) {
+		gaps, err := narrate.ParseGaps([]json.RawMessage{raw})
+		if err != nil || gaps[0].ID != c.ID {
+			return true, err
+		}
+		found = true
+		if c.JSON {
+			return false, printLine(s.Out, raw)
+		}
+		return false, narrate.ShowGap(s.Out, gaps[0])
+	})
+	if err == nil && !found {
+		err = command.Usage("there is no such gap in %s; `countersign context gaps` shows what there is", c.Project)
+	}
+	return err
+}
+
 type contextExport struct {
-	ID  string `arg:"" optional:"" name:"id" help:"The id of a turn, a client, a gap, a bridge receipt or an interaction outside a turn. Without it: the project."`
+	ID  string `arg:"" optional:"" name:"id" help:"The id of a turn, a client, a gap, a bridge receipt, an interaction outside a turn, or the project. Without it: the project."`
 	Out string `required:"" placeholder:"FILE" help:"File to make; one that exists is left alone."`
 	inProject
 }
@@ -228,8 +252,11 @@ Example: countersign context export trn_01940e2e7c0070008000000000000001 --proje
 
 // Validate is called by kong.
 func (c *contextExport) Validate() error {
-	if c.ID != "" && listOf(c.ID) == "" {
-		return errors.New("want the id of a turn, a client, a gap, a bridge receipt or an interaction")
+	switch {
+	case project.IsProjectID(c.ID) && c.ID != c.Project.id():
+		return fmt.Errorf("this is not the id of the project %s; give --project that one's handle and slug", c.Project)
+	case c.ID != "" && listOf(c.ID) == "" && !project.IsProjectID(c.ID):
+		return errors.New("want the id of a turn, a client, a gap, a bridge receipt, an interaction or the project")
 	}
 	return nil
 }

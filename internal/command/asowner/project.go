@@ -187,6 +187,9 @@ application gets a client of its own with client create. With --json: clientId a
 Example: countersign project token acme/support --env staging --profile support --dir D` + ownerStatus
 }
 
+// Validate is called by kong.
+func (c *projectToken) Validate() error { return isProfile(c.Profile) }
+
 func (c *projectToken) Run(ctx context.Context, s command.Streams) error {
 	return c.asked(ctx, s, "project list", func(o *client.Owner) error {
 		r, err := o.SharedToken(ctx, c.Project.id(), map[string]string{"environment": c.Env, "profile": c.Profile})

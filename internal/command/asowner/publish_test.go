@@ -236,6 +236,9 @@ func TestTokenAlone(t *testing.T) {
 	create := func(s command.Streams) error {
 		return (&clientCreate{Name: "n", Kind: "custom", Profile: "p", Env: "staging", Turns: "required", inProject: inProject{of, h.flags}}).Run(t.Context(), s)
 	}
+	h.answers[strings.Replace(route, "POST", "GET", 1)] = func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"clients":[],"nextCursor":null}`)
+	}
 	answer := func(body string) {
 		h.answers[route] = func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusCreated)
