@@ -101,7 +101,7 @@ func TestShownContext(t *testing.T) {
 	for _, want := range []string{
 		"production Build 1: published", "go heard: # Refund an order", "js heard: # Refund an order", "covered\n# Refund an order", text,
 		`"matcher": "mcp__seif__.*"`, "\n" + turn.WithDelivery + "\n", "bridge-observed  brg_",
-		"1 context call, 1 delivery, 1 observation,", "intention to use mcp__seif__compass (toolu_01). [observed]", "The client reported completed. [reported]",
+		"1 context call, 1 delivery, 1 observation,", "intention to use mcp__seif__context_compass (toolu_01). [observed]", "The client reported completed. [reported]",
 		"VERIFIED  every check holds", "delivered 0, dropped 0, waiting 0",
 		"mode 600 token", "mode 600 bridge-token", "mode 700 cache/countersign/outbox",
 	} {
