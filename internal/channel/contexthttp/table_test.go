@@ -409,3 +409,72 @@ func TestLostRaces(t *testing.T) {
 		}
 	}, func(c *perimeter.Config) { c.Ledger = &contended{Ledger: c.Ledger} })
 }
+
+// overtaken is a ledger on which another request is carried out right after a key was
+// looked up in vain.
+type overtaken struct {
+	perimeter.Ledger
+	by atomic.Pointer[func()]
+}
+
+func (o *overtaken) Record(ctx context.Context, workspace, principal, key string) (ledger.Record, error) {
+	r, err := o.Ledger.Record(ctx, workspace, principal, key)
+	if err != nil {
+		if other := o.by.Swap(nil); other != nil {
+			(*other)()
+		}
+	}
+	return r, err
+}
+
+// S-035 S-063: a request that the same request overtakes between the look-up of its key and
+// the reading of its turn is answered as a repeat, not by what the first one has made of
+// the turn: a completion gets its receipt, an observation of a turn that has ended
+// meanwhile its first answer, a start for which the last place is taken its turn.
+func TestOvertakenByItself(t *testing.T) {
+	onEach(t, func(t *testing.T, h *house) {
+		l := h.config.Ledger.(*overtaken)
+		token := h.required()
+		for len(h.openTurns()) < turn.MaxOpen-1 {
+			h.open(token)
+		}
+		id := h.openTurns()[0]
+		const key = "the-key-of-both-requests"
+		ask := func(path string, body any, key string) answer {
+			return h.ask(token, path, body, "Idempotency-Key", key)
+		}
+		for _, c := range []struct {
+			path  string
+			body  any
+			after func() // the first request
+		}{
+			{"/turns/start", map[string]any{}, func() {}},
+			{"/turns/" + id + "/observations", observation, func() { ask("/turns/"+id+"/complete", completed, key+"-end").is(t, "complete", "200") }},
+			{"/turns/" + h.openTurns()[1] + "/complete", completed, func() {}},
+		} {
+			var first answer
+			other := func() {
+				first = ask(c.path, c.body, key+strings.ReplaceAll(c.path, "/", "-"))
+				c.after()
+			}
+			l.by.Store(&other)
+			got := ask(c.path, c.body, key+strings.ReplaceAll(c.path, "/", "-")).is(t, c.path, "200")
+			if first.status >= 300 || got.header.Get("Idempotency-Replayed") != "true" || c.path != "/turns/start" && string(got.body) != string(first.body) {
+				t.Errorf("%s: %s\nfirst: %s %s", c.path, got.body, first, first.body)
+			}
+		}
+	}, func(c *perimeter.Config) { c.Ledger = &overtaken{Ledger: c.Ledger} })
+}
+
+// openTurns are the open turns of the project, newest first.
+func (h *house) openTurns() (ids []string) {
+	h.t.Helper()
+	q := turnsOf(h)
+	q.Status = turn.Open
+	list, _, err := h.p.Turns(h.t.Context(), q)
+	must(h.t, err)
+	for _, v := range list {
+		ids = append(ids, v.ID)
+	}
+	return ids
+}

@@ -92,6 +92,9 @@ func (p *Perimeter) report(ctx context.Context, by *Caller, request asked, do fu
 	var refused error // what is answered although something is stored with it
 	err = p.decideFor(ctx, by, func() (*ledger.Change, error) {
 		refused, replayed = nil, false
+		// The turn is read before the key: what has changed the turn so that it takes no more
+		// may have been the same request, and its record came with that.
+		subject, s, now, missing := p.own(ctx, by, request.resource)
 		record, err := p.earlier(ctx, by, request)
 		if err != nil {
 			return nil, err
@@ -101,9 +104,8 @@ func (p *Perimeter) report(ctx context.Context, by *Caller, request asked, do fu
 			e, err = p.event(ctx, record.Subject, record.Sequence)
 			return nil, err
 		}
-		subject, s, now, err := p.own(ctx, by, request.resource)
-		if err != nil {
-			return nil, err
+		if missing != nil {
+			return nil, missing
 		}
 		late := s.LateReports
 		d := turn.Begin(s, now, seed())

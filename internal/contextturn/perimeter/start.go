@@ -37,28 +37,34 @@ func (p *Perimeter) StartFor(ctx context.Context, by *Caller, runID string) (*St
 
 func (p *Perimeter) start(ctx context.Context, by *Caller, label turn.Label, runID *string, request *asked) (*Started, error) {
 	var out *Started
+	again := func() (found bool, err error) {
+		if request == nil {
+			return false, nil
+		}
+		record, err := p.earlier(ctx, by, *request)
+		if err != nil || record == nil {
+			return false, err
+		}
+		subject, s, now, err := p.TurnState(ctx, record.Subject.ID)
+		if err == nil {
+			out = &Started{traces.NewTurnView(subject, s, by.Client.Name, now), true}
+		}
+		return true, err
+	}
 	err := p.decideFor(ctx, by, func() (*ledger.Change, error) {
 		out = nil
-		if request != nil {
-			record, err := p.earlier(ctx, by, *request)
-			if err != nil {
-				return nil, err
-			}
-			if record != nil {
-				subject, s, now, err := p.TurnState(ctx, record.Subject.ID)
-				if err != nil {
-					return nil, err
-				}
-				out = &Started{traces.NewTurnView(subject, s, by.Client.Name, now), true}
-				return nil, nil
-			}
+		if found, err := again(); found || err != nil {
+			return nil, err
 		}
 		now, err := p.Now(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := p.hasRoom(ctx, by, now); err != nil {
-			return nil, err
+		if full := p.hasRoom(ctx, by, now); full != nil {
+			if found, err := again(); found || err != nil {
+				return nil, err // the same request has taken the last place
+			}
+			return nil, full
 		}
 		s, t, err := turn.Start(by.binding(), label, runID, p.subject(), now, seed())
 		if err != nil {
