@@ -229,7 +229,7 @@ export class SeifClient {
 
   /**
    * flush sends what waits in the outbox now, each report at most once, and returns how many
-   * wait still. Call it before a short process ends, and after it starts with a storage.
+   * wait still. Call it after a process starts with a storage; at its end there is close.
    */
   flush() { return this.#outbox.flush(); }
 
