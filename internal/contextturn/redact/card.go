@@ -1,14 +1,16 @@
 package redact
 
 import (
+	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Digits of a card number (ISO/IEC 7812).
 const (
 	leastDigits = 13
 	mostDigits  = 19
-	mostBetween = 3 // spaces and dashes between two digits
+	mostBetween = 3 // spaces, dashes, dots, slashes and underscores between two digits
 )
 
 // digit is one of a row of digits.
@@ -25,16 +27,26 @@ func (t *cleaned) cards(found []span) []span {
 	between := 0
 	for i, r := range t.text {
 		switch {
-		case r >= '0' && r <= '9':
+		case unicode.IsDigit(r):
 			begins := len(row) == 0 || between > 0 || t.edge[i]
-			row, between = append(row, digit{int(r - '0'), i, i + 1, begins}), 0
-		case between < mostBetween && unicode.In(r, unicode.Zs, unicode.Pd):
+			row, between = append(row, digit{value(r), i, i + utf8.RuneLen(r), begins}), 0
+		case between < mostBetween && (unicode.In(r, unicode.Zs, unicode.Pd) || strings.ContainsRune("._/", r)):
 			between++
 		default:
 			found, row, between = numbers(found, row), nil, 0
 		}
 	}
 	return numbers(found, row)
+}
+
+// value is what a decimal digit of any script counts. Unicode has those of a script in
+// their order and without a gap, zero first.
+func value(r rune) int {
+	n := rune(0)
+	for unicode.IsDigit(r - n - 1) {
+		n++
+	}
+	return int(n % 10)
 }
 
 // numbers finds the cards in a row.

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ const (
 	token68        // what follows Bearer (RFC 6750): word and ._~+/=
 	local          // what stands before the @ of an address
 	domain         // what stands behind it
+	literal        // a network address in brackets
 	sets
 )
 
@@ -28,6 +30,7 @@ var members = func() (table [256]uint8) {
 		token68: letters + digits + "-_.~+/=",
 		local:   letters + digits + ".!#$%&'*+/=?^_`{|}~-",
 		domain:  letters + digits + ".-",
+		literal: letters + digits + ".-:",
 	} {
 		for _, c := range []byte(characters) {
 			table[c] |= 1 << set
@@ -39,9 +42,9 @@ var members = func() (table [256]uint8) {
 	return table
 }()
 
-// key is how a kind of key begins. least is the shortest rest that counts when the key
-// stands by itself, glued the shortest when a letter, digit or underscore stands before it: the
-// sk- of task-list begins no key.
+// key is how a kind of key begins, in its own case or another. least is the shortest rest that counts when the key
+// stands by itself, glued the shortest when a letter, digit or underscore stands before it, as the
+// sk- of task-list begins no key, and when the case is another, as in the name of a variable.
 type key struct {
 	prefix       string
 	set          int
@@ -66,10 +69,12 @@ var keys = []key{
 	{"AGE-SECRET-KEY-1", word, 16, 16},
 }
 
-// beginning lists the keys by their first byte.
+// beginning lists the keys by their first byte, a letter in both its cases.
 var beginning = func() (table [256][]key) {
 	for _, k := range keys {
-		table[k.prefix[0]] = append(table[k.prefix[0]], k)
+		for _, first := range []byte{k.prefix[0] | ' ', k.prefix[0] &^ ' '} {
+			table[first] = append(table[first], k)
+		}
 	}
 	return table
 }()
@@ -78,15 +83,15 @@ var beginning = func() (table [256][]key) {
 func (t *cleaned) keys(found []span) []span {
 	for i := range len(t.text) {
 		for _, k := range beginning[t.text[i]] {
-			if !strings.HasPrefix(t.text[i:], k.prefix) {
+			body := i + len(k.prefix)
+			if body > len(t.text) || !strings.EqualFold(t.text[i:body], k.prefix) {
 				continue
 			}
 			least := k.least
-			if t.inWord(i) {
+			if t.inWord(i) || t.text[i:body] != k.prefix {
 				least = k.glued
 			}
-			body := i + len(k.prefix)
-			if end := t.ends[k.set][body]; end-body >= least {
+			if end := t.far[k.set][t.ends[k.set][body]]; end-body >= least {
 				found = append(found, span{i, end, "key"})
 			}
 		}
@@ -120,6 +125,9 @@ func (t *cleaned) bearers(found []span) []span {
 	return found
 }
 
+// called are the words that may stand between bearer and what it announces.
+var called = []string{"token", "_token", "-token", "access", "auth", "key", "secret", "value", "is", "was"}
+
 // announcement returns the end of what stands between the word and the token.
 func (t *cleaned) announcement(at int) int {
 	for {
@@ -130,7 +138,11 @@ func (t *cleaned) announcement(at int) int {
 		case strings.ContainsRune(`:="'<+`, r) || unicode.Is(unicode.Zs, r):
 			at += n
 		default:
-			return at
+			end := t.ends[word][at]
+			if !slices.ContainsFunc(called, func(name string) bool { return strings.EqualFold(t.text[at:end], name) }) {
+				return at
+			}
+			at = end
 		}
 	}
 }
@@ -138,56 +150,86 @@ func (t *cleaned) announcement(at int) int {
 // jwts finds a JSON object in base64url, a dot and more of it: two parts at least, so that
 // one without its signature is found as well, and five at most (RFC 7516).
 func (t *cleaned) jwts(found []span) []span {
-	const object = "eyJ" // base64url of {"
 	for i := range len(t.text) {
-		if !strings.HasPrefix(t.text[i:], object) {
+		if !slices.ContainsFunc(objects, func(object string) bool { return strings.HasPrefix(t.text[i:], object) }) {
 			continue
 		}
-		end := t.ends[word][i]
+		first := t.far[word][t.ends[word][i]]
+		end := first
 		for parts := 1; parts < 5 && end < len(t.text) && t.text[end] == '.' && t.ends[word][end+1] > end+1; parts++ {
-			end = t.ends[word][end+1]
+			end = t.far[word][t.ends[word][end+1]]
 		}
-		if end > t.ends[word][i] {
+		if end > first {
 			found = append(found, span{i, end, "jwt"})
 		}
 	}
 	return found
 }
 
-// pems finds PEM blocks. One without an end goes on to the end of the text. The next is
-// looked for from the end marker on, whose dashes may be those of a beginning.
+// objects are the beginnings of JSON objects in base64url: a brace, then a quotation mark
+// or white space, as pretty-printed ones have it.
+var objects = []string{"eyJ", "eyAi", "eyAg", "eyAK", "eyAN", "eyAJ", "ewog", "ewoi", "ewoJ", "ewoK", "ew0K", "ewkg", "ewki", "ewkJ"}
+
+// pems finds PEM blocks, and those of SSH2 (RFC 4716), whose markers have a dash less and a
+// space. One without an end goes on to the end of the text. The next is looked for from the
+// end marker on, whose dashes may be those of a beginning.
 func (t *cleaned) pems(found []span) []span {
-	for rest := t.text; ; {
-		_, block, begins := strings.Cut(rest, "-----BEGIN")
-		if !begins {
-			return found
+	for _, dashes := range []string{"-----", "---- "} {
+		for rest := t.text; ; {
+			_, block, begins := strings.Cut(rest, dashes+"BEGIN")
+			if !begins {
+				break
+			}
+			from := len(t.text) - len(block) - len(dashes+"BEGIN")
+			_, rest, _ = strings.Cut(block, dashes+"END")
+			_, behind, _ := strings.Cut(rest, strings.TrimSpace(dashes))
+			found = append(found, span{from, len(t.text) - len(behind), "pem"})
 		}
-		from := len(t.text) - len(block) - len("-----BEGIN")
-		_, rest, _ = strings.Cut(block, "-----END")
-		_, behind, _ := strings.Cut(rest, "-----")
-		found = append(found, span{from, len(t.text) - len(behind), "pem"})
 	}
+	return found
 }
 
 // emails finds addresses.
 func (t *cleaned) emails(found []span) []span {
-	from := 0 // of the run of local characters that ends here
+	const encoded = "%40" // an @ in a URL
+	from := 0             // of the run of local characters that ends here
+	opening, closing := -1, -1
 	for i := 0; i < len(t.text); i++ {
-		switch {
-		case t.text[i] == '@':
-			if end := t.host(i + 1); end > 0 && from < i {
-				found = append(found, span{from, end, "email"})
+		at := 0
+		switch c := t.text[i]; {
+		case c == '@':
+			at = 1
+		case strings.HasPrefix(t.text[i:], encoded):
+			at = len(encoded)
+		case c == '"' && !strings.HasSuffix(t.text[:i], `\`):
+			opening, closing = closing, i
+		}
+		if at > 0 {
+			begin := from
+			if opening >= 0 && closing == i-1 { // "as it likes"@
+				begin = opening
 			}
-			from = i + 1
-		case members[t.text[i]]&(1<<local) == 0:
+			if end := t.host(i + at); end > 0 && begin < i {
+				found = append(found, span{begin, end, "email"})
+			}
+			i += at - 1
+		}
+		if at > 0 || members[t.text[i]]&(1<<local) == 0 {
 			from = i + 1
 		}
 	}
 	return found
 }
 
-// host returns the end of the name with a dot that begins at i, or 0.
+// host returns the end of the name with a dot, or the address in brackets, that begins at
+// i, or 0.
 func (t *cleaned) host(i int) int {
+	if strings.HasPrefix(t.text[i:], "[") {
+		if end := t.ends[literal][i+1]; end > i+1 && strings.HasPrefix(t.text[end:], "]") {
+			return end + 1
+		}
+		return 0
+	}
 	name := strings.TrimRight(t.text[i:t.ends[domain][i]], ".-")
 	dot := strings.LastIndexByte(name, '.')
 	if dot <= 0 || utf8.RuneCountInString(name[dot+1:]) < 2 {

@@ -11,16 +11,9 @@ import (
 // Text returns s without secrets, at most limit characters long.
 func Text(s string, limit int) string {
 	t := clean(s)
-	var spans []span
-	spans = t.bearers(spans)
-	spans = t.keys(spans)
-	spans = t.jwts(spans)
-	spans = t.pems(spans)
-	spans = t.cards(spans)
-	spans = t.emails(spans)
 	out := writer{left: limit}
 	at := 0
-	for _, x := range union(spans) {
+	for _, x := range union(t.find()) {
 		if !out.plain(t.text[at:x.from]) || !out.marker("[redacted:"+x.kind+"]") {
 			return out.String()
 		}
@@ -30,13 +23,26 @@ func Text(s string, limit int) string {
 	return out.String()
 }
 
+// Finds reports whether [Text] would take something out of s: for a value that is refused
+// then, because it must stay as it is or not be kept at all.
+func Finds(s string) bool { return len(clean(s).find()) > 0 }
+
+// find finds the secrets, in no order; they may overlap.
+func (t *cleaned) find() (found []span) {
+	for _, finder := range []func([]span) []span{t.bearers, t.keys, t.jwts, t.pems, t.cards, t.emails} {
+		found = finder(found)
+	}
+	return found
+}
+
 // cleaned is a text without the characters that do not show.
 type cleaned struct {
 	text string
 	// edge says of each byte whether something was dropped before it. What was dropped
 	// neither ends a secret nor joins a word to the secret behind it.
 	edge []bool
-	ends [sets][]int
+	ends [sets][]int // of each byte: where the run of characters of the set ends that begins there
+	far  [sets][]int // of each end of a run: where the pieces end that go on behind it
 }
 
 // hidden are the characters that do not show: control and format characters, line and
@@ -57,17 +63,31 @@ func clean(s string) *cleaned {
 		if r == utf8.RuneError && n == 1 || unicode.In(r, hidden...) {
 			dropped = true
 		} else {
-			b.WriteString(s[at : at+n])
+			r = ascii(r)
+			b.WriteRune(r)
 			edge = append(edge, dropped)
-			edge, dropped = append(edge, tail[:n-1]...), false
+			edge, dropped = append(edge, tail[:utf8.RuneLen(r)-1]...), false
 		}
 		at += n
 	}
 	t := &cleaned{text: b.String(), edge: edge}
 	for set := range t.ends {
 		t.ends[set] = runs(t.text, set)
+		t.far[set] = t.pieces(set)
 	}
 	return t
+}
+
+// ascii is the ASCII character of which r is the fullwidth or small form, or r.
+func ascii(r rune) rune {
+	const first, last, apart, smallAt = 0xff01, 0xff5e, 0xff01 - '!', 0xfe6b
+	switch {
+	case first <= r && r <= last:
+		return r - apart
+	case r == smallAt:
+		return '@'
+	}
+	return r
 }
 
 // runs says of each byte where the run of characters of the set ends that begins there.
@@ -82,6 +102,34 @@ func runs(text string, set int) []int {
 		}
 	}
 	return ends
+}
+
+// pieces says of each end of a run where the secret ends that was broken there: behind one
+// space it goes on with a run that is no word of prose. It is made from the end on, for the
+// same reason as [runs].
+func (t *cleaned) pieces(set int) []int {
+	far := make([]int, len(t.text)+1)
+	for end := len(t.text); end >= 0; end-- {
+		far[end] = end
+		r, n := utf8.DecodeRuneInString(t.text[end:])
+		if next := end + n; unicode.Is(unicode.Zs, r) && jumbled(t.text[next:t.ends[set][next]]) {
+			far[end] = far[t.ends[set][next]]
+		}
+	}
+	return far
+}
+
+// jumbled reports whether ASCII text is a piece of a secret rather than a word: not short,
+// and of letters and digits, or with a capital letter behind a small one.
+func jumbled(s string) bool {
+	const short = 6
+	letter, digit, small, hump := false, false, false, false
+	for _, c := range []byte(s) {
+		lower, capital := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z'
+		letter, digit = letter || lower || capital, digit || '0' <= c && c <= '9'
+		small, hump = small || lower, hump || small && capital
+	}
+	return len(s) >= short && (letter && digit || hump)
 }
 
 // span is a secret: the bytes from one to the other.
