@@ -35,8 +35,9 @@ environment, from which context is handed out then. A document is Markdown with 
 need be tags, profiles, author, source, supersedes and conflicts; docs/context.md describes it. Prints environment and
 number, digest, what the Build holds, and what differs from the one before.
 
-When something is wrong, stderr has a line for each fault, FILE:LINE: TEXT, nothing is published and the status is 2.
-With --json stdout has an object for each: file, line and fault.
+When something is wrong, stderr has a line for each fault, nothing is published and the status is 2: FILE:LINE: TEXT,
+FILE: TEXT when it is about a whole file, TEXT alone when it is about the folder. With --json stdout has an object for
+each: file, line and fault, with an empty file and line 0 where there is none.
 
 The same content has the same digest everywhere, and what the environment hands out already is not published again.
 After a lost answer or an interrupted upload give the same command again: what has arrived is not sent twice. What
@@ -112,7 +113,9 @@ const publishTime = 100 * time.Second
 func (c *publishCommand) faulty(s command.Streams, faults []content.Fault) error {
 	files := map[string]bool{}
 	for _, f := range faults {
-		files[f.File] = true
+		if f.File != "" { // else it is about the whole folder
+			files[f.File] = true
+		}
 		if !c.JSON {
 			fmt.Fprintln(s.Err, f)
 			continue
@@ -120,6 +123,9 @@ func (c *publishCommand) faulty(s command.Streams, faults []content.Fault) error
 		if err := json.NewEncoder(s.Out).Encode(map[string]any{"file": f.File, "line": f.Line, "fault": f.Text}); err != nil {
 			return err
 		}
+	}
+	if len(files) == 0 {
+		return command.Usage("%s: faults: %d; nothing was published", c.Folder, len(faults))
 	}
 	return command.Usage("%s: faults: %d, in files: %d; nothing was published", c.Folder, len(faults), len(files))
 }

@@ -15,30 +15,30 @@ func Check(docs []*Document, cases []Case) []Fault { return check(docs, cases, t
 // is no fault: the one that it names may be among the others.
 func check(docs []*Document, cases []Case, all bool) []Fault {
 	var faults []Fault
-	add := func(file, format string, args ...any) {
-		faults = append(faults, Fault{File: file, Text: fmt.Sprintf(format, args...)})
+	add := func(file string, line int, format string, args ...any) {
+		faults = append(faults, Fault{File: file, Line: line, Text: fmt.Sprintf(format, args...)})
 	}
 	if len(docs) == 0 && all {
-		add("", "there are no documents; write at least one")
+		add("", 0, "there are no documents; write at least one")
 	}
 	if len(docs) > MaxDocuments {
-		add("", "there are %d documents, at most %d are allowed; make two projects", len(docs), MaxDocuments)
+		add("", 0, "there are %d documents, at most %d are allowed; make two projects", len(docs), MaxDocuments)
 	}
 	if len(cases) > MaxCases {
-		add("", "there are %d test cases, at most %d are allowed; remove some", len(cases), MaxCases)
+		add("", 0, "there are %d test cases, at most %d are allowed; remove some", len(cases), MaxCases)
 	}
 	byRef := make(map[string]*Document, len(docs))
 	var total int64
 	for _, d := range docs {
 		total += int64(d.Bytes)
 		if first := byRef[d.Ref]; first != nil {
-			add(d.place(), "its id %s is that of %s; give it another", d.Ref, first.place())
+			add(d.place(), d.lines["id"], "its id %s is that of %s; give it another", d.Ref, first.place())
 			continue
 		}
 		byRef[d.Ref] = d
 	}
 	if total > MaxBuild {
-		add("", "the documents have %d bytes together, at most %d are allowed; make two projects", total, MaxBuild)
+		add("", 0, "the documents have %d bytes together, at most %d are allowed; make two projects", total, MaxBuild)
 	}
 	for _, d := range docs {
 		for _, named := range []struct {
@@ -48,9 +48,9 @@ func check(docs []*Document, cases []Case, all bool) []Fault {
 			for _, ref := range named.refs {
 				switch {
 				case ref == d.Ref:
-					add(d.place(), "%s names the document itself; remove it", named.key)
+					add(d.place(), d.lines[named.key+" "+ref], "%s names the document itself; remove it", named.key)
 				case byRef[ref] == nil && all:
-					add(d.place(), "%s names %s, which is not here; correct it or add that document", named.key, ref)
+					add(d.place(), d.lines[named.key+" "+ref], "%s names %s, which is not here; correct it or add that document", named.key, ref)
 				}
 			}
 		}
@@ -60,22 +60,22 @@ func check(docs []*Document, cases []Case, all bool) []Fault {
 		if more := len(circle) - 5; more > 0 {
 			way += fmt.Sprintf(" and %d more", more)
 		}
-		add(circle[0].place(), "it supersedes itself by way of %s; remove one of them", way)
+		add(circle[0].place(), circle[0].lines["supersedes "+circle[1%len(circle)].Ref], "it supersedes itself by way of %s; remove one of them", way)
 	}
 	ids := make(map[string]Case, len(cases))
 	for _, c := range cases {
-		if text := c.wrong(); text != "" {
-			add(c.place(), "%s", text)
+		if key, text := c.wrong(); text != "" {
+			add(c.place(), c.lines[key], "%s", text)
 			continue
 		}
 		if first, twice := ids[c.ID]; twice {
-			add(c.place(), "its id %s is that of %s; give it another", c.ID, first.place())
+			add(c.place(), c.lines["id"], "its id %s is that of %s; give it another", c.ID, first.place())
 			continue
 		}
 		ids[c.ID] = c
 		for _, ref := range c.ExpectRefs {
 			if byRef[ref] == nil && all {
-				add(c.place(), "expectRefs names %s, which is not here; correct it", ref)
+				add(c.place(), c.lines["expectRefs"], "expectRefs names %s, which is not here; correct it", ref)
 			}
 		}
 	}

@@ -27,6 +27,8 @@ type Document struct {
 	SHA256     string   // of Raw, in lower-case hex
 	Bytes      int      // of Raw
 	File       string   // where a folder has it; "" elsewhere
+
+	lines map[string]int // of the id, and of each ref that a key names
 }
 
 // VisibleTo reports whether a client of the profile may be handed the document.
@@ -61,7 +63,7 @@ func ParseDocument(raw []byte) (*Document, []Fault) {
 	if fault != nil {
 		return nil, []Fault{*fault}
 	}
-	d := &Document{Text: text, Raw: whole, SHA256: canon.Hash(raw), Bytes: len(raw)}
+	d := &Document{Text: text, Raw: whole, SHA256: canon.Hash(raw), Bytes: len(raw), lines: map[string]int{}}
 	faults := d.read(matter)
 	if strings.TrimSpace(text) == "" {
 		faults = append(faults, Fault{Line: first, Text: "there is no text below the front matter; write some"})
@@ -78,7 +80,7 @@ func unreadable(raw []byte, limit int) *Fault {
 	case len(raw) == 0:
 		return &Fault{Text: "the file is empty; write it or remove it"}
 	case len(raw) > limit:
-		return &Fault{Text: fmt.Sprintf("it has %d bytes, at most %d are allowed; split it", len(raw), limit)}
+		return &Fault{Text: fmt.Sprintf("it has more than %d bytes; split it", limit)}
 	case bytes.HasPrefix(raw, []byte("\ufeff")):
 		return &Fault{Line: 1, Text: "it begins with a byte order mark; save it as UTF-8 without one"}
 	}

@@ -37,6 +37,7 @@ func TestParseDocument(t *testing.T) {
 		Author: "Payments team", Source: "https://wiki.example.com/refunds", Supersedes: []string{"refunds/old"}, Conflicts: []string{"refunds/other"},
 		Text: "# The text\n\n---\ngoes on.\n", Raw: whole, Bytes: len(whole),
 		SHA256: "8ac047f885308e9fef1786c6e3efa7e6e5768b03dcb62ff647c0c6c8aa09b541", // sha256sum of the text above
+		lines:  map[string]int{"id": 2, "supersedes refunds/old": 10, "conflicts refunds/other": 11},
 	}
 	if !reflect.DeepEqual(d, want) {
 		t.Errorf("%+v\nwant\n%+v", d, want)
@@ -70,7 +71,7 @@ func TestDocumentFaults(t *testing.T) {
 	matter := func(lines string) string { return "---\nid: a\ntitle: A\n" + lines + "\n---\nText.\n" }
 	for _, c := range []struct{ raw, want string }{
 		{"", "the file is empty"},
-		{strings.Repeat("a", MaxDocument+1), "at most 262144 are allowed"},
+		{strings.Repeat("a", MaxDocument+1), "more than 262144 bytes"},
 		{"\ufeff" + whole, "1: it begins with a byte order mark"},
 		{"---\nid: a\ntitle: \xff\n---\nText.\n", "3: it is not UTF-8"},
 		{"---\nid: a\ntitle: A\n---\nText.\n\x00", "6: it holds the character U+0000"},

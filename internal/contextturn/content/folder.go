@@ -1,10 +1,13 @@
 package content
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -111,6 +114,19 @@ func readFile(fsys fs.FS, file string, limit int) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, int64(limit)+1))
 }
 
+// memberName finds the members of a case. In the text of a value a quote is escaped, so
+// that none is found there.
+var memberName = regexp.MustCompile(`"([A-Za-z]+)"[ \t\r\n]*:`)
+
+// memberLines are the lines on which the members of a case stand.
+func memberLines(raw []byte) map[string]int {
+	lines := map[string]int{}
+	for _, at := range memberName.FindAllSubmatchIndex(raw, 20) {
+		lines[string(raw[at[2]:at[3]])] = 1 + bytes.Count(raw[:at[0]], []byte("\n"))
+	}
+	return lines
+}
+
 // take adds one file and returns its faults.
 func (f *Folder) take(file string, raw []byte) []Fault {
 	if !isCase(file) {
@@ -125,12 +141,17 @@ func (f *Folder) take(file string, raw []byte) []Fault {
 	if fault := unreadable(raw, MaxCase); fault != nil {
 		return []Fault{*fault}
 	}
-	c := Case{File: file}
+	c := Case{File: file, lines: memberLines(raw)}
 	if err := canon.Unmarshal(raw, &c); err != nil {
-		return []Fault{{Text: fmt.Sprintf("it is not {\"id\", \"task\", \"expectRefs\"} in JSON (%s); correct it", strings.TrimPrefix(err.Error(), "canon: "))}}
+		line := 0
+		if s, ok := errors.AsType[*canon.SyntaxError](err); ok {
+			member, _, _ := strings.Cut(strings.TrimPrefix(s.Pointer, "/"), "/")
+			line = c.lines[member]
+		}
+		return []Fault{{Line: line, Text: fmt.Sprintf("it is not {\"id\", \"task\", \"expectRefs\"} in JSON (%s); correct it", strings.TrimPrefix(err.Error(), "canon: "))}}
 	}
-	if text := c.wrong(); text != "" {
-		return []Fault{{Text: text}}
+	if member, text := c.wrong(); text != "" {
+		return []Fault{{Line: c.lines[member], Text: text}}
 	}
 	f.Cases = append(f.Cases, c)
 	return nil

@@ -83,6 +83,7 @@ func (d *Document) fill(root *yaml.Node) []Fault {
 func (d *Document) set(m *matter, key string, value *yaml.Node) {
 	switch key {
 	case "id":
+		d.lines[key] = value.Line + 1
 		if d.Ref = m.text(key, value, MaxRef); d.Ref != "" && !IsRef(d.Ref) {
 			m.add(value, "the id is not of A-Z a-z 0-9 . _ : / - with a letter or a digit first; change it")
 		}
@@ -100,10 +101,18 @@ func (d *Document) set(m *matter, key string, value *yaml.Node) {
 			m.add(value, "profiles is empty, which would be for nobody; leave the key out for everyone")
 		}
 	case "supersedes":
-		d.Supersedes = m.list(key, value, MaxNames, MaxRef, IsRef)
+		d.Supersedes = d.named(m, key, value)
 	case "conflicts":
-		d.Conflicts = m.list(key, value, MaxNames, MaxRef, IsRef)
+		d.Conflicts = d.named(m, key, value)
 	}
+}
+
+// named is the list of refs of key, with the line of each.
+func (d *Document) named(m *matter, key string, n *yaml.Node) []string {
+	for _, item := range n.Content {
+		d.lines[key+" "+item.Value] = item.Line + 1
+	}
+	return m.list(key, n, MaxNames, MaxRef, IsRef)
 }
 
 // plain reports whether n is text without an anchor or a tag of its own.

@@ -32,6 +32,8 @@ type Case struct {
 	Task       string   `json:"task"`
 	ExpectRefs []string `json:"expectRefs"`
 	File       string   `json:"-"` // where a folder has it; "" elsewhere
+
+	lines map[string]int // of its members, in a folder
 }
 
 // Manifest is a Build: which documents, by hash, and which cases. Documents are in
@@ -138,7 +140,7 @@ func (m Manifest) check() error {
 		if i > 0 && m.Cases[i-1].ID >= c.ID {
 			return wrong("cases[%d] is not behind the one before it by id", i)
 		}
-		if text := c.wrong(); text != "" {
+		if _, text := c.wrong(); text != "" {
 			return wrong("cases[%d]: %s", i, text)
 		}
 		for _, ref := range c.ExpectRefs {
@@ -150,27 +152,27 @@ func (m Manifest) check() error {
 	return nil
 }
 
-// wrong says what is wrong with a case by itself.
-func (c Case) wrong() string {
+// wrong says what is wrong with a case by itself, and in which member.
+func (c Case) wrong() (member, text string) {
 	switch {
 	case !IsRef(c.ID):
-		return "its id is not of A-Z a-z 0-9 . _ : / - with a letter or a digit first; change it"
+		return "id", "its id is not of A-Z a-z 0-9 . _ : / - with a letter or a digit first; change it"
 	case !utf8.ValidString(c.Task) || strings.ContainsRune(c.Task, 0):
-		return "its task is not UTF-8 without U+0000; correct it"
+		return "task", "its task is not UTF-8 without U+0000; correct it"
 	case strings.TrimSpace(c.Task) == "":
-		return "its task is empty; write what is asked"
+		return "task", "its task is empty; write what is asked"
 	case utf8.RuneCountInString(c.Task) > MaxTask:
-		return fmt.Sprintf("its task has more than %d characters; shorten it", MaxTask)
+		return "task", fmt.Sprintf("its task has more than %d characters; shorten it", MaxTask)
 	case len(c.ExpectRefs) == 0 || len(c.ExpectRefs) > MaxExpected:
-		return fmt.Sprintf("expectRefs has %d entries, 1 to %d are allowed; name what must be found", len(c.ExpectRefs), MaxExpected)
+		return "expectRefs", fmt.Sprintf("expectRefs has %d entries, 1 to %d are allowed; name what must be found", len(c.ExpectRefs), MaxExpected)
 	}
 	for i, ref := range c.ExpectRefs {
 		if !IsRef(ref) {
-			return fmt.Sprintf("expectRefs[%d] is not an id; correct it", i)
+			return "expectRefs", fmt.Sprintf("expectRefs[%d] is not an id; correct it", i)
 		}
 		if slices.Contains(c.ExpectRefs[:i], ref) {
-			return fmt.Sprintf("expectRefs[%d] stands there twice; keep one", i)
+			return "expectRefs", fmt.Sprintf("expectRefs[%d] stands there twice; keep one", i)
 		}
 	}
-	return ""
+	return "", ""
 }
