@@ -43,6 +43,10 @@ var fixed = []struct{ member, reason string }{
 	{"event", turn.EventNotAllowed}, {"tool", turn.ToolNotAllowed}, {"status", turn.StatusNotAllowed},
 }
 
+// plainly are the members whose texts evidence holds as they are. What stands there cannot
+// be erased: one that looks like a secret is no value of the member, whatever its form.
+var plainly = []string{"tool", "toolUseId"}
+
 // form is the documented schema of a body, and what reads it: the two cannot differ.
 type form struct {
 	schema   *huma.Schema
@@ -149,6 +153,8 @@ func (f *form) wrong(name string, m *huma.Schema, value any) string {
 			return "want " + m.Type
 		case m.MinLength != nil && utf8.RuneCountInString(v) < *m.MinLength:
 			return "empty"
+		case slices.Contains(plainly, name) && turn.IsSecret(v):
+			return "looks like a secret"
 		case isFixed(name):
 			return ""
 		case f.patterns[name] != nil && !f.patterns[name].MatchString(v), len(m.Enum) > 0 && !slices.Contains(m.Enum, value):

@@ -112,6 +112,35 @@ func TestObservationTakesThreeMembers(t *testing.T) {
 	}
 }
 
+// S-055: what looks like a secret is rejected, not redacted: a signed chain would hold it as
+// it is. It is not repeated, whatever it was said in.
+func TestObservationRejectsSecrets(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	r := routeOf(t, "observe-context-turn")
+	long := strings.Repeat("Ab3dEf-_", 6)[:43]
+	for member, values := range map[string][]string{
+		"toolUseId": {"seif_" + long, "toolu_seif_" + long, "SEIF_" + long, "mcp__seif__seif_" + long, "cs_run_" + long, "sk-ant-api03-" + long, "4111111111111111", "toolu_4111-1111-1111-1111", "eyJhbGciOiJub25lIn0.eyJhIjoxfQ.x"},
+		"tool":      {"mcp__seif__4111111111111111", "mcp__seif__ghp_" + strings.Repeat("a1b2", 9), "seif_" + long, "Bearer " + long},
+	} {
+		for _, value := range values {
+			request := good(r)
+			request.body[member] = value
+			got, answer := request.send(t, s, r)
+			if got != "400 body_invalid" || len(request.recorder.asked) != 0 || !strings.Contains(answer, "looks like a secret") || strings.Contains(answer, value) {
+				t.Errorf("%s %q: %s, asked %q\n%s", member, value, got, request.recorder.asked, answer)
+			}
+		}
+	}
+	for _, value := range []string{"toolu_01AbCdEfGhIjKlMnOpQrStUv", "call_019cb73d-3271-7001-a97a-e979a578a81b", "mcp__seif__context_compass-toolu_01AbCdEfGhIjKlMnOpQrStUv"} {
+		request := good(r)
+		request.body["toolUseId"] = value
+		if got, answer := request.send(t, s, r); got != "201" {
+			t.Errorf("control: %q: %s\n%s", value, got, answer)
+		}
+	}
+}
+
 // S-032 S-058: the Idempotency-Key, once, of 16 to 160 URL-safe characters.
 func TestIdempotencyKeyForm(t *testing.T) {
 	t.Parallel()
@@ -337,7 +366,7 @@ func TestPaths(t *testing.T) {
 		{"POST", "/acme/support/context/delete", "404 NOT_FOUND"}, {"POST", "/acme/support/context/", "404 NOT_FOUND"}, {"POST", "/acme/support/context/compass/", "404 NOT_FOUND"},
 		{"POST", "/acme/support/context/Compass", "404 NOT_FOUND"}, {"POST", "/acme/support/context/turns/" + goodTurn, "404 NOT_FOUND"}, {"POST", "/acme/support/staging/context/x", "404 NOT_FOUND"},
 		{"GET", "/acme/support/context/compass", "405 METHOD_NOT_ALLOWED"}, {"GET", "/acme/support/context/turns/start", "405 METHOD_NOT_ALLOWED"}, {"PUT", "/acme/support/staging/context/doctor", "405 METHOD_NOT_ALLOWED"},
-		{"DELETE", "/acme/support/context/turns/" + goodTurn + "/complete", "405 METHOD_NOT_ALLOWED"},
+		{"DELETE", "/acme/support/context/turns/" + goodTurn + "/complete", "405 METHOD_NOT_ALLOWED"}, {"OPTIONS", "/acme/support/context/compass", "204 "},
 	} {
 		q := httptest.NewRequest(c.method, "http://localhost:8420"+c.path, nil)
 		q.RemoteAddr = "203.0.113.7:4711"

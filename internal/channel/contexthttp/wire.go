@@ -50,8 +50,8 @@ type doctorRequest struct{}
 
 type observationRequest struct {
 	Event     string `json:"event" enum:"pre_tool_use" doc:"pre_tool_use" example:"pre_tool_use"`
-	Tool      string `json:"tool" pattern:"^mcp__seif__[a-z0-9_]{1,64}$" maxLength:"128" doc:"the name of an mcp__seif__ tool" example:"mcp__seif__context_compass"`
-	ToolUseID string `json:"toolUseId" minLength:"1" maxLength:"128" pattern:"^[A-Za-z0-9_.:-]+$" doc:"an opaque id out of A-Z a-z 0-9 _ . : -" example:"toolu_01"`
+	Tool      string `json:"tool" pattern:"^mcp__seif__[a-z0-9_]{1,64}$" maxLength:"128" doc:"the name of an mcp__seif__ tool, which looks like no secret" example:"mcp__seif__context_compass"`
+	ToolUseID string `json:"toolUseId" minLength:"1" maxLength:"128" pattern:"^[A-Za-z0-9_.:-]+$" doc:"an opaque id out of A-Z a-z 0-9 _ . : - which looks like no secret" example:"toolu_01"`
 }
 
 type completeRequest struct {

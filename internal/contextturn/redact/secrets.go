@@ -84,7 +84,7 @@ func (t *cleaned) keys(found []span) []span {
 	for i := range len(t.text) {
 		for _, k := range beginning[t.text[i]] {
 			body := i + len(k.prefix)
-			if body > len(t.text) || !strings.EqualFold(t.text[i:body], k.prefix) {
+			if !strings.EqualFold(t.text[i:min(body, len(t.text))], k.prefix) {
 				continue
 			}
 			least := k.least

@@ -109,7 +109,7 @@ func runs(text string, set int) []int {
 // same reason as [runs].
 func (t *cleaned) pieces(set int) []int {
 	far := make([]int, len(t.text)+1)
-	for end := len(t.text); end >= 0; end-- {
+	for end := range slices.Backward(far) {
 		far[end] = end
 		r, n := utf8.DecodeRuneInString(t.text[end:])
 		if next := end + n; unicode.Is(unicode.Zs, r) && jumbled(t.text[next:t.ends[set][next]]) {
