@@ -45,6 +45,9 @@ func New(api *edge.API, reader *records.Reader, owners *identity.Owners) *Frame 
 	return f
 }
 
+// Origin is where the pages and the API are reached.
+func (f *Frame) Origin() string { return f.api.Origin() }
+
 // Page adds a page for the owner at a path, which may have wildcards. Whoever has no
 // session is sent to sign in first; the rules of the owner's API hold here too. h finds
 // what the page shows; its template is one of views.
@@ -89,11 +92,20 @@ func (f *Frame) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
 	}
-	f.show(w, r, p.Status, own(), &Page{Template: "refusal", Title: p.Title, Data: p})
+	f.show(w, r, p.Status, own(), &Page{Template: "refusal", Title: p.Title, Section: section(r.URL.Path), Data: p})
 }
 
 func (f *Frame) missing(w http.ResponseWriter, r *http.Request) {
-	f.show(w, r, http.StatusNotFound, own(), &Page{Template: "missing", Title: "There is no such page"})
+	f.show(w, r, http.StatusNotFound, own(), &Page{Template: "missing", Title: "There is no such page", Section: section(r.URL.Path)})
+}
+
+// section is the part of the navigation that a path lies in, so that what is not there
+// leads back to where somebody came from.
+func section(path string) string {
+	if path == "/projects" || strings.HasPrefix(path, "/projects/") {
+		return "context"
+	}
+	return ""
 }
 
 // login is the one page without a session.
