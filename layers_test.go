@@ -38,7 +38,7 @@ var rings = [][]string{
 	{
 		"internal/ledger", "internal/ledger/postgres/statement", "internal/ledger/postgres/outbox", "internal/ledger/postgres/blob",
 		"internal/keys",
-		"internal/contextturn/content", "internal/contextturn/tools",
+		"internal/contextturn/content", "internal/contextturn/builds", "internal/contextturn/tools",
 		"internal/supervision/ask", "internal/supervision/line", "internal/supervision/proof",
 		"internal/supervision/model/replay",
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
@@ -72,6 +72,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/workspace":   {"internal/supervision/gateway", "internal/supervision/records"},                                                       // a verification makes synthetic runs
 	"internal/supervision/managed":     {"internal/supervision/gateway"},                                                                                       // it lets runs go on
 	"internal/supervision/attack":      {"internal/supervision/gateway", "internal/supervision/records"},                                                       // it makes synthetic runs
+	"internal/contextturn/builds":      {"internal/contextturn/tools"},                                                                                         // what is kept open
 	"internal/contextturn/tools":       {"internal/contextturn/content"},                                                                                       // a Build is opened
 	"internal/contextturn/perimeter":   {"internal/contextturn/traces", "internal/identity"},                                                                   // what is stored is read and shown there; tokens
 	"internal/channel/edge":            {"internal/channel/bounds", "internal/channel/stream"},                                                                 // every request is an exchange; what a stream sends

@@ -252,6 +252,7 @@ func (a *App) Serve(ctx context.Context) error {
 		a.settler.Run(ctx)
 		a.settling.Store(nil)
 	})
+	background.Go(func() { a.contexts.Warm(ctx) })
 	if a.failed != nil {
 		background.Go(func() {
 			select {
@@ -307,7 +308,7 @@ func (a *App) Close() error {
 		}
 	}
 	if a.contexts != nil {
-		errs = append(errs, a.contexts.Close())
+		a.contexts.Close()
 	}
 	if a.ledger != nil {
 		errs = append(errs, a.ledger.Close())

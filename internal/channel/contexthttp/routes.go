@@ -179,7 +179,7 @@ var ofTurn = []string{turn.TurnNotFound, turn.TurnClosed, turn.TurnExpired, turn
 var ofTool = slices.Concat([]string{turn.TurnRequired, turn.TurnIDInvalid}, ofTurn)
 
 // ofContent are those of a tool that hands context out.
-var ofContent = slices.Concat(ofTool, []string{turn.BuildMissing})
+var ofContent = slices.Concat(ofTool, []string{turn.BuildMissing, turn.BuildOpening})
 
 // routes are all routes of the perimeter.
 func routes() []route {

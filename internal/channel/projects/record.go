@@ -28,7 +28,7 @@ func (s *service) registerRecords(api *edge.API) {
 		"Extension. The call with what was asked and answered, while these texts are not erased.", authority.NotFound), s.interaction)
 	edge.Register(api, exported("get-interaction-evidence", "/{id}/interactions/{iid}/evidence", "Export the signed evidence of an interaction outside a turn"), s.interactionEvidence)
 	edge.Register(api, operation("list-gaps", http.MethodGet, "/{id}/gaps", "List reported gaps",
-		"Extension. What clients reported as missing, each once, in the order of ids that say nothing about time; nextCursor names the next page.", authority.NotFound), s.gaps)
+		"Extension. What clients reported as missing, each once, newest first; nextCursor names the next page.", authority.NotFound), s.gaps)
 	edge.Register(api, exported("get-gap-evidence", "/{id}/gaps/{gid}/evidence", "Export a reported gap's signed evidence"), s.gapEvidence)
 }
 
@@ -229,7 +229,7 @@ func (s *service) interactionEvidence(ctx context.Context, in *ByInteraction) (*
 		return nil, err
 	}
 	if i.Turn != nil {
-		return nil, edge.Refuse(authority.NotFound, "A call during a turn has no evidence of its own: it is in that of its turn.")
+		return nil, edge.Refuse(authority.NotFound, "A call during a turn has no evidence of its own: it is in that of its turn, "+*i.Turn+".")
 	}
 	return s.export(ctx, in.ID, kindOf(in.Interaction), in.Interaction)
 }

@@ -9,6 +9,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/canon"
+	"countersign/internal/contextturn/builds"
 	"countersign/internal/contextturn/project"
 	"countersign/internal/contextturn/tools"
 	"countersign/internal/contextturn/traces"
@@ -45,13 +46,19 @@ func (p *Perimeter) Call(ctx context.Context, by *Caller, turnID string, r tools
 	}
 	var i *turn.Interaction
 	err = p.decideFor(ctx, by, func() (c *ledger.Change, err error) {
+		var gap *newGap
+		if a.gap != nil {
+			if gap, err = p.reportGap(ctx, by, a); err != nil {
+				return nil, err
+			}
+		}
 		if turnID == "" {
 			i, c, err = p.callOutside(ctx, by, a)
 		} else {
 			i, c, err = p.callIn(ctx, by, turnID, a)
 		}
-		if err == nil && a.gap != nil {
-			err = p.reportGap(ctx, by, a, c)
+		if err == nil && gap != nil {
+			c.Writes, c.Record = append(c.Writes, gap.write), gap.record
 		}
 		return c, err
 	})
@@ -139,7 +146,8 @@ func (p *Perimeter) answer(ctx context.Context, by *Caller, r tools.Request) (*a
 	case r.Tool == turn.Doctor:
 		a.result = p.doctor(by, a.Build, now)
 	case r.Tool == turn.ReportGap:
-		p.gap(by, selection, r, a)
+		a.gap = &project.GapReport{Client: by.Client.ID, Environment: by.Client.Environment, Build: selection, Task: r.Task, Ref: r.Ref, Detail: r.Detail}
+		a.result = &GapResult{} // named when it is recorded
 	case selection == nil:
 		return nil, denied(turn.BuildMissing, "Nothing is published in this environment; the owner publishes with `countersign context publish`.")
 	default:
@@ -186,55 +194,19 @@ func (p *Perimeter) doctor(by *Caller, b *turn.Build, now evidence.Time) *Doctor
 	return &DoctorResult{DoctorClient{c.ID, c.Name, c.Kind}, c.Profile, c.Environment, protocol, b, now}
 }
 
-// GapResult names a reported gap.
-type GapResult struct {
-	GapID string `json:"gapId"`
-}
-
-func (p *Perimeter) gap(by *Caller, selection *project.Selection, r tools.Request, a *answered) {
-	report := project.GapReport{Client: by.Client.ID, Environment: by.Client.Environment, Build: selection, Task: r.Task, Ref: r.Ref, Detail: r.Detail}
-	id := project.GapID([32]byte(p.MAC("gap", string(project.GapMaterial(by.Client.Project, report)))))
-	a.gap, a.Gap, a.result = &report, &id, &GapResult{id}
-}
-
-// reportGap adds the gap to the Change, unless it was reported before.
-func (p *Perimeter) reportGap(ctx context.Context, by *Caller, a *answered, c *ledger.Change) error {
-	key := p.Key(project.KindGap, *a.Gap)
-	_, _, err := p.Ledger.Load(ctx, key)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return unavailable(err)
-	}
-	now, err := p.Now(ctx)
-	if err != nil {
-		return err
-	}
-	g := &project.Gap{}
-	d := project.BeginGap(g, now, seed())
-	if denial := d.Report(p.subject(), key.ID, by.Client.Project, *a.gap); denial != nil {
-		return denial
-	}
-	t, err := d.Done()
-	if err != nil {
-		return err
-	}
-	w, err := p.write(fresh(key), g, d.Now(), t.Drafts, t.Texts, []ledger.Attribute{{Name: traces.AttributeProject, Value: g.Project}})
-	c.Writes = append(c.Writes, w)
-	return err
-}
-
 // ask asks one of the tools that look into the Build.
 func (p *Perimeter) ask(ctx context.Context, by *Caller, digest string, r tools.Request, a *answered) error {
 	if r.Tool == turn.Why && r.InteractionID != nil {
 		return p.whyInteraction(ctx, by, *r.InteractionID, a)
 	}
-	b, err := p.builds.use(ctx, digest)
+	b, err := p.shelf.Use(ctx, digest)
+	if errors.Is(err, builds.ErrOpening) {
+		return denied(turn.BuildOpening, "The Build is being opened.")
+	}
 	if err != nil {
 		return err
 	}
-	defer b.done()
+	defer b.Done()
 	result, err := b.Answer(ctx, by.Client.Profile, r)
 	switch {
 	case errors.Is(err, tools.ErrNotFound):

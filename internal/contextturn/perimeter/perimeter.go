@@ -11,6 +11,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/contextturn/builds"
 	"countersign/internal/contextturn/traces"
 	"countersign/internal/ledger"
 )
@@ -58,7 +59,7 @@ const FaultStored = "context.stored"
 type Perimeter struct {
 	Config
 	*traces.Reader
-	builds builds
+	shelf *builds.Shelf
 }
 
 // New returns a perimeter.
@@ -67,12 +68,12 @@ func New(c Config) *Perimeter {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &Perimeter{Config: c, Reader: traces.New(c.Ledger, c.Chains, c.Workspace)}
-	p.builds.load = p.open
+	p.shelf = builds.New(p.open)
 	return p
 }
 
 // Close removes the search indexes. Calls that go on end in an error.
-func (p *Perimeter) Close() error { return p.builds.close() }
+func (p *Perimeter) Close() { p.shelf.Close() }
 
 func (p *Perimeter) subject() evidence.Subject {
 	return evidence.Subject{Workspace: p.Workspace, Issuer: p.Issuer}

@@ -85,11 +85,11 @@ func (p *Perimeter) Publish(ctx context.Context, projectID, environment string, 
 	if err := p.putManifest(ctx, raw, digest); err != nil {
 		return out, err
 	}
-	opened, err := p.builds.use(ctx, digest)
+	opened, err := p.shelf.Await(ctx, digest)
 	if err != nil {
 		return out, err
 	}
-	opened.done()
+	opened.Done()
 	b := project.BuildRef{Digest: digest, Documents: int64(len(m.Documents)), Cases: int64(len(m.Cases)), Bytes: m.Bytes()}
 	err = p.decide(ctx, func() (*ledger.Change, error) {
 		subject, s, now, err := p.ProjectState(ctx, projectID)

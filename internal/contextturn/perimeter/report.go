@@ -101,7 +101,9 @@ func (p *Perimeter) report(ctx context.Context, by *Caller, request asked, do fu
 		}
 		if record != nil {
 			replayed = true
-			e, err = p.event(ctx, record.Subject, record.Sequence)
+			if e, err = p.event(ctx, record.Subject, record.Sequence); err == nil && e.Type == (turn.Late{}).EventType() {
+				err = orNil(turn.Begin(s, now, seed()).Takes())
+			}
 			return nil, err
 		}
 		if missing != nil {
@@ -121,10 +123,10 @@ func (p *Perimeter) report(ctx context.Context, by *Caller, request asked, do fu
 		if err != nil {
 			return nil, err
 		}
-		c := &ledger.Change{Writes: []ledger.Write{w}}
+		e = w.Events[len(w.Events)-1]
+		c := &ledger.Change{Writes: []ledger.Write{w}, Record: p.record(by, request, w, e.ID)}
 		if refused == nil {
-			e = w.Events[len(w.Events)-1]
-			c.Record, c.NotAfter = p.record(by, request, w, e.ID), s.ExpiresAt.Time()
+			c.NotAfter = s.ExpiresAt.Time()
 		}
 		return c, nil
 	})

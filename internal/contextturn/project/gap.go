@@ -82,9 +82,10 @@ func BeginGap(g *Gap, now evidence.Time, seed [32]byte) *DecidingGap {
 	return &DecidingGap{begin(gapFold(g), now, seed)}
 }
 
-// Report records the gap with the id, which is [GapID] over [GapMaterial] of the same
-// report; reported again it changes nothing. subject names workspace and issuer.
-func (d *DecidingGap) Report(subject evidence.Subject, id, project string, r GapReport) *authority.Denial {
+// Report records the gap with a fresh id, which its state has then; reported again it
+// changes nothing. That the same report ([GapMaterial]) has no gap yet is for the caller to
+// know. subject names workspace and issuer.
+func (d *DecidingGap) Report(subject evidence.Subject, project string, r GapReport) *authority.Denial {
 	if (r.Task == nil) == (r.Ref == nil) {
 		return invalid("task", "want this or ref, and not both")
 	}
@@ -103,6 +104,6 @@ func (d *DecidingGap) Report(subject evidence.Subject, id, project string, r Gap
 	if d.fold.s.Machine != 0 {
 		return nil
 	}
-	d.emit(&Reported{d.subject(subject, id), project, r.Client, r.Environment, r.Build, d.text(r.Task), d.text(r.Ref), d.text(r.Detail)})
+	d.emit(&Reported{d.subject(subject, FreshGapID(d.fresh)), project, r.Client, r.Environment, r.Build, d.text(r.Task), d.text(r.Ref), d.text(r.Detail)})
 	return nil
 }

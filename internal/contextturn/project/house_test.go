@@ -222,13 +222,13 @@ func newNote(t testing.TB) note { return note{newWorld(t, project.DecodeGap)} }
 
 func (n note) report(r project.GapReport) (id, reason, detail string) {
 	n.t.Helper()
-	id = project.GapID([32]byte{0xab, 31: 0xcd})
 	reason = n.do(func(s *project.Gap, now evidence.Time, seed [32]byte) (deciding, *authority.Denial) {
 		d := project.BeginGap(s, now, seed)
-		denial := d.Report(subject, id, projectID, r)
+		denial := d.Report(subject, projectID, r)
 		if denial != nil {
 			detail = denial.Detail
 		}
+		id = s.ID
 		return d, denial
 	})
 	return id, reason, detail

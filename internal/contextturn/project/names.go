@@ -1,7 +1,6 @@
 package project
 
 import (
-	"encoding/hex"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,11 +57,12 @@ func FreshClientID(f *authority.Fresh) string {
 	return "cli_" + strings.ReplaceAll(f.ID(), "-", "")
 }
 
-// GapID is the id of a gap, from a MAC over [GapMaterial].
-func GapID(mac [32]byte) string { return "gap_" + hex.EncodeToString(mac[:16]) }
+// FreshGapID makes the id of a gap. Ids sort by the time of their decision.
+func FreshGapID(f *authority.Fresh) string { return "gap_" + strings.ReplaceAll(f.ID(), "-", "") }
 
-// GapMaterial is what makes a gap that one and not another. Its id is a MAC over this and
-// not a hash, because a hash would tell anybody who guesses the text that he is right.
+// GapMaterial is what makes a gap that one and not another. It is found again by a MAC over
+// this and not by a hash, because a hash would tell anybody who guesses the text that he is
+// right.
 func GapMaterial(project string, r GapReport) []byte {
 	return canon.MustMarshal(struct {
 		Project     string  `json:"project"`

@@ -228,8 +228,8 @@ type GapView struct {
 	Head        string             `json:"head" doc:"SEQ:HASH of the newest event of the gap's chain."`
 }
 
-// Gaps returns the gaps of a project, in the order of their ids, which says nothing about
-// time; next is the cursor of the next page.
+// Gaps returns the gaps of a project, newest first; next is the cursor of the next page, ""
+// at the end.
 func (r *Reader) Gaps(ctx context.Context, projectID, before string, limit int) (list []GapView, next string, err error) {
 	if err := r.Exists(ctx, projectID); err != nil {
 		return nil, "", err

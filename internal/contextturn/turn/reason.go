@@ -36,5 +36,6 @@ const (
 	LimitReached          = "limit_reached"
 	// What it asks for.
 	BuildMissing = "build_missing"
+	BuildOpening = "build_opening"
 	ItemNotFound = "item_not_found"
 )
