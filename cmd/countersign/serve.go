@@ -24,7 +24,7 @@ type serveCommand struct {
 	StoreKey     string   `placeholder:"FILE" help:"receipt.pub of the hosted store; only receipts under these keys are believed."`
 	TLSCert      string   `placeholder:"FILE" help:"Certificate chain (PEM) to serve https itself."`
 	TLSKey       string   `placeholder:"FILE" help:"Its private key (PEM)."`
-	TrustedProxy []string `placeholder:"CIDR" help:"Network of the proxies in front, such as 10.0.0.0/8; may be given several times. Only from there X-Forwarded-For says who the client is. Default: none."`
+	TrustedProxy []string `placeholder:"CIDR" help:"Network of the proxies in front, such as 10.0.0.0/8; may be given several times. Only from there X-Forwarded-For says who the client is, and X-Forwarded-Proto that it came by https, which context turns of production need. Default: none."`
 	Freeze       *string  `placeholder:"TEXT" help:"Freeze the workspace for this reason before the first request is answered; a freeze that stands stays."`
 	MetricsAddr  string   `placeholder:"HOST:PORT" help:"Serve Prometheus metrics at /metrics there, without a credential. Default: off."`
 }

@@ -29,7 +29,7 @@ type Config struct {
 	TLSCert  string         // PEM files, both or neither
 	TLSKey   string
 	// TrustedProxies are the networks of the proxies in front; only what they say
-	// in X-Forwarded-For is believed.
+	// in X-Forwarded-For and X-Forwarded-Proto is believed.
 	TrustedProxies []netip.Prefix
 	MetricsAddr    string        // host:port of GET /metrics, on a listener of its own; "": none
 	Freeze         string        // freezes the workspace for this reason before anything is answered, unless it is frozen; "": it stays as it is
