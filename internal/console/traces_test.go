@@ -42,9 +42,12 @@ func TestProjectPages(t *testing.T) {
 	gone := p.client("Former", "production", "custom", "absent")
 	p.owner("POST", "/mcp/clients/"+gone.id+"/revoke", object{}, nil)
 	p.owner("POST", "/token", object{"environment": "production", "profile": "support"}, nil)
+	var shared struct{ ClientID string }
+	p.owner("POST", "/token", object{"environment": "staging", "profile": "support"}, &shared)
+	p.owner("POST", "/mcp/clients/"+shared.ClientID+"/revoke", object{}, nil)
 	c := p.client("Reporter", "production", "custom", "absent")
 	c.call("", "report-gap", object{"task": "How long is a voucher valid?", "detail": "Asked twice."})
-	b.shows("#"+p.id, "3 named clients, 1 of them with turns, 1 shared token, 1 revoked")
+	b.shows("#"+p.id, "3 named clients, 1 of them with turn protocol required, 1 shared token; revoked: 1 named client, 1 shared token")
 	b.shows("#"+p.id, "Build 1")
 	b.shows("#"+p.id, "Draft")
 	b.shows("#"+p.id, "Build 2 stands behind it")
@@ -56,11 +59,34 @@ func TestProjectPages(t *testing.T) {
 	b.until(`location.pathname === "` + p.at("") + `"`)
 	b.shows("#gaps", "How long is a voucher valid?")
 	b.shows("#clients", "revoked")
+	for environment, base := range map[string]string{"production": h.origin + "/acme/help", "staging": h.origin + "/acme/help/staging"} {
+		bases := eval[[]string](b, `[...document.querySelectorAll("#open .environment")].filter((e) => e.querySelector("h3").innerText === "`+environment+`").map((e) => e.querySelector(".base").innerText)`)
+		if len(bases) != 1 || bases[0] != base {
+			t.Errorf("the base address of %s is %q, want %s", environment, bases, base)
+		}
+	}
 	b.shows("main", "Trinity, authoring of Builds and a policy of retention are out of scope.")
 	b.accessible("project")
 	if got := exported(b); !strings.Contains(got, `"project.opened"`) || strings.Count(got, `"build.published"`) != 3 || strings.Count(got, `"draft.saved"`) != 1 {
 		t.Errorf("evidence of the project: %s", got)
 	}
+	b.do(chromedp.Click(chromedp.CSS("#" + c.id + " a")))
+	b.until(`location.pathname === "` + p.at("/clients/"+c.id) + `"`)
+	b.shows("#live", "live")
+	for _, want := range []string{"absent", "support", c.id, h.origin + "/acme/help"} {
+		b.shows("#facts", want)
+	}
+	b.shows("#open", "report-gap")
+	b.accessible("client")
+	if got := exported(b); !strings.Contains(got, `"client.created"`) {
+		t.Errorf("evidence of the client: %s", got)
+	}
+	b.look(p, "/gaps")
+	b.shows("main", "How long is a voucher valid?")
+	b.accessible("gaps")
+	b.look(p, "/clients")
+	b.shows("#"+gone.id, "revoked")
+	b.accessible("clients")
 	b.open(h.origin + "/limits")
 	b.shows("#beyond", "Trinity")
 	b.shows("#beyond", "Authoring of Builds")
@@ -192,7 +218,7 @@ func TestClassesOfEvidence(t *testing.T) {
 	must(t, err)
 	keys, err := evidence.ParseKeys(list)
 	must(t, err)
-	head, err := evidence.ParseLink(eval[string](b, `[...document.querySelectorAll("#evidence ~ dl code")][0].innerText`))
+	head, err := evidence.ParseLink(eval[string](b, `document.querySelector("#evidence ~ .command").innerText.match(/--head (\S+)/)[1]`))
 	must(t, err)
 	report, err := evidence.Verify(strings.NewReader(exported(b)), keys, evidence.Options{Head: head})
 	must(t, err)
@@ -256,9 +282,9 @@ func TestFlightRecorder(t *testing.T) {
 	p.erase(turn.Kind, p.without)
 	b := p.signedIn(p.at("/recorder"))
 	for id, wants := range map[string][]string{
-		p.compass:  {"compass", "covered", "production Build 1", p.with[len(p.with)-8:], "observed", "Desk"},
-		p.draft:    {"compass", "covered", "staging draft", "observed", "Staging"},
-		p.outside:  {"resolve", "none", "production Build 1", "outside a turn", "observed", "Old integration"},
+		p.compass:  {"compass", "covered", "Build 1", p.with[len(p.with)-8:], "observed", "Desk"},
+		p.draft:    {"compass", "covered", "draft", "observed", "Staging"},
+		p.outside:  {"resolve", "none", "Build 1", "outside a turn", "observed", "Old integration"}, // no verdict
 		p.nothing:  {"compass", "gap", "observed"},
 		p.withheld: {"doctor", "observed"},
 		p.bridged:  {"file.write", "bridge-observed", "outside a turn", "abababababab"},
@@ -276,6 +302,15 @@ func TestFlightRecorder(t *testing.T) {
 	b.shows("main", "Whether the application received it, or a model read or understood it, was not observed.")
 	b.shows("main", "It shows no activity of a model or of a tool.")
 	b.accessible("recorder")
+	// On a phone a card has what there is, and no line for what there is not.
+	b.see(look{"light", 360})
+	if shown := b.text("#" + p.withheld); strings.Contains(shown, "none") {
+		t.Errorf("on a phone: %q", shown)
+	}
+	if rows, height := len(order), eval[int](b, "document.querySelector('tbody').offsetHeight"); height > 150*rows {
+		t.Errorf("%d interactions are %d pixels high on a phone", rows, height)
+	}
+	b.see(look{"light", 1280})
 
 	b.tabTo("#" + p.compass + " a")
 	b.press("\r")
@@ -284,7 +319,7 @@ func TestFlightRecorder(t *testing.T) {
 	for _, want := range []string{"A card payment is refunded to the card within five days.", "covered", "Refunds of card payments", "was not observed"} {
 		b.shows("#answer", want)
 	}
-	for _, want := range []string{"production Build 1", p.with[len(p.with)-8:]} {
+	for _, want := range []string{"Build 1", "production", p.with[len(p.with)-8:]} {
 		b.shows("#facts", want)
 	}
 	b.accessible("interaction")
@@ -309,6 +344,13 @@ func TestFlightRecorder(t *testing.T) {
 	b.look(p.perimeter, "/recorder?turn="+p.with)
 	if n := eval[int](b, "document.querySelectorAll('tbody tr').length"); n != 2 {
 		t.Errorf("%d interactions of a turn, want 2", n)
+	}
+	b.look(p.perimeter, "/recorder")
+	b.do(chromedp.Click(chromedp.CSS(".filters summary")))
+	eval[bool](b, `[...document.querySelectorAll(".filters a")].find((a) => a.innerText === "Local bridge, production").click(), true`)
+	b.until(`location.search.startsWith("?client=") && document.readyState === "complete"`)
+	if n := eval[int](b, "document.querySelectorAll('tbody tr').length"); n != 1 || !b.has("#"+p.bridged) {
+		t.Errorf("%d interactions of the bridge, want 1", n)
 	}
 }
 

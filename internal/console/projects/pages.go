@@ -14,6 +14,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/console/frame"
 	"countersign/internal/contextturn/perimeter"
+	"countersign/internal/contextturn/project"
 	"countersign/internal/contextturn/traces"
 )
 
@@ -22,6 +23,7 @@ type Perimeter interface {
 	Projects(context.Context) ([]perimeter.ProjectView, error)
 	Project(ctx context.Context, id string) (perimeter.ProjectView, error)
 	Clients(ctx context.Context, projectID, before string, limit int) (list []perimeter.ClientView, next string, err error)
+	Client(ctx context.Context, projectID, clientID string) (perimeter.ClientView, error)
 	Turns(context.Context, traces.TurnQuery) (list []traces.TurnView, next string, err error)
 	Turn(ctx context.Context, projectID, turnID string) (*traces.TurnDetail, error)
 	Interactions(context.Context, traces.InteractionQuery) (list []traces.InteractionView, next string, err error)
@@ -43,13 +45,31 @@ var views = sync.OnceValue(func() frame.Views { return frame.Parse(templates, wo
 // livePath streams that a page has changed; it is asked for as the parameter "of".
 const livePath = "/projects/live"
 
+// shown is one of the pages: its path, the query parameters that it takes, and what finds
+// what it shows. id is that of the project and one that of what a page is about.
+type shown struct {
+	path  string
+	takes parameters
+	find  func(s *site, ctx context.Context, id, one string, q url.Values) (*frame.Page, error)
+}
+
+var pages = []shown{
+	{"/projects", nil, (*site).projects},
+	{"/projects/{id}", nil, (*site).overview},
+	{"/projects/{id}/clients", parameters{"before": project.IsClientID}, (*site).clients},
+	{"/projects/{id}/clients/{one}", nil, (*site).client},
+	{"/projects/{id}/gaps", parameters{"before": project.IsGapID}, (*site).gaps},
+	{"/projects/{id}/traces", parameters{"client": project.IsClientID, "status": isStatus, "before": isTurn}, (*site).turns},
+	{"/projects/{id}/traces/{one}", nil, (*site).turn},
+	{"/projects/{id}/recorder", parameters{"client": project.IsClientID, "turn": isTurn, "before": isInteraction}, (*site).recorder},
+	{"/projects/{id}/recorder/{one}", nil, (*site).interaction},
+}
+
 // Register adds the pages.
 func Register(f *frame.Frame, c Config) {
-	s := &site{c}
-	for _, path := range []string{
-		"/projects", "/projects/{id}", "/projects/{id}/traces", "/projects/{id}/traces/{one}", "/projects/{id}/recorder", "/projects/{id}/recorder/{one}",
-	} {
-		f.Page(path, views(), func(r *http.Request) (*frame.Page, error) {
+	s := &site{c, f.Origin()}
+	for _, p := range pages {
+		f.Page(p.path, views(), func(r *http.Request) (*frame.Page, error) {
 			p, err := s.page(r.Context(), r.URL)
 			if err == nil {
 				p.Section, p.Live = "context", livePath+"?"+url.Values{"of": {r.URL.RequestURI()}}.Encode()
@@ -60,27 +80,43 @@ func Register(f *frame.Frame, c Config) {
 	f.Live("watch-projects", livePath, s.look)
 }
 
-type site struct{ Config }
+type site struct {
+	Config
+	origin string // of this server
+}
 
 // page finds what is shown at an address.
 func (s *site) page(ctx context.Context, address *url.URL) (*frame.Page, error) {
-	parts := strings.Split(strings.TrimPrefix(address.Path, "/projects"), "/")[1:]
-	q := address.Query()
-	switch {
-	case len(parts) == 0:
-		return s.projects(ctx)
-	case len(parts) == 1:
-		return s.overview(ctx, parts[0])
-	case parts[1] == "traces" && len(parts) == 2:
-		return s.turns(ctx, parts[0], q)
-	case parts[1] == "traces":
-		return s.turn(ctx, parts[0], parts[2])
-	case parts[1] == "recorder" && len(parts) == 2:
-		return s.recorder(ctx, parts[0], q)
-	case parts[1] == "recorder":
-		return s.interaction(ctx, parts[0], parts[2])
+	for _, p := range pages {
+		if id, one, ok := p.at(address.Path); ok {
+			q, err := p.takes.read(address.RawQuery)
+			if err != nil {
+				return nil, err
+			}
+			return p.find(s, ctx, id, one, q)
+		}
 	}
 	return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such page."}
+}
+
+// at reports whether the page is at a path, and what its wildcards stand for there.
+func (p *shown) at(path string) (id, one string, ok bool) {
+	want, got := strings.Split(p.path, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return "", "", false
+	}
+	for i, segment := range want {
+		switch segment {
+		case "{id}":
+			id = got[i]
+		case "{one}":
+			one = got[i]
+		case got[i]:
+		default:
+			return "", "", false
+		}
+	}
+	return id, one, true
 }
 
 // look sums up what a page shows: it is current as long as that stays the same.
@@ -93,8 +129,8 @@ func (s *site) look(ctx context.Context, of string) (sum [sha256.Size]byte, err 
 	if err != nil {
 		return sum, err
 	}
-	shown, err := json.Marshal(p.Data)
-	return sha256.Sum256(shown), err
+	data, err := json.Marshal(p.Data)
+	return sha256.Sum256(data), err
 }
 
 // keyID names the key that signs now.

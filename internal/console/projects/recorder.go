@@ -8,20 +8,21 @@ import (
 	"strings"
 
 	"countersign/internal/console/frame"
+	"countersign/internal/contextturn/perimeter"
 	"countersign/internal/contextturn/traces"
 )
 
 type recorderData struct {
 	head
-	List   []traces.InteractionView
-	Turn   string // whose interactions these are, "" for all
-	Next   string // path of the next page, "" on the last one
-	Newest string // path of the first page, "" on it
+	List    []traces.InteractionView
+	Turn    string // whose interactions these are, "" for all
+	Clients narrowing
+	pager
 }
 
 // recorder is the Flight Recorder of a project, newest first.
-func (s *site) recorder(ctx context.Context, id string, q url.Values) (*frame.Page, error) {
-	query := traces.InteractionQuery{Project: id, Turn: q.Get("turn"), Before: q.Get("before"), Limit: pageSize}
+func (s *site) recorder(ctx context.Context, id, _ string, q url.Values) (*frame.Page, error) {
+	query := traces.InteractionQuery{Project: id, Turn: q.Get("turn"), Client: q.Get("client"), Before: q.Get("before"), Limit: pageSize}
 	p, err := s.Perimeter.Project(ctx, id)
 	if err != nil {
 		return nil, err
@@ -30,25 +31,22 @@ func (s *site) recorder(ctx context.Context, id string, q url.Values) (*frame.Pa
 	if err != nil {
 		return nil, err
 	}
-	first := "/projects/" + id + "/recorder"
-	if query.Turn != "" {
-		first += "?" + url.Values{"turn": {query.Turn}}.Encode()
+	path := "/projects/" + id + "/recorder"
+	clients, _, err := s.narrow(ctx, id, query.Client, func(perimeter.ClientView) bool { return true }, func(client string) string {
+		return address(path, "turn", query.Turn, "client", client)
+	})
+	if err != nil {
+		return nil, err
 	}
-	d := recorderData{head: head{p, "recorder"}, List: list, Turn: query.Turn}
-	if query.Before != "" {
-		d.Newest = first
-	}
-	if next != "" {
-		d.Next = first + map[bool]string{true: "?", false: "&"}[query.Turn == ""] + url.Values{"before": {next}}.Encode()
-	}
+	d := recorderData{head{p, "recorder"}, list, query.Turn, clients, turnPages(q, next, path)}
 	return &frame.Page{Template: "recorder", Title: "Flight Recorder of " + p.Handle + "/" + p.Slug, Data: d}, nil
 }
 
 type interactionData struct {
 	head
 	*traces.InteractionDetail
-	Asked, Handed *spoken // nil: erased
-	KeyID         string
+	Asked, Handed *spoken   // nil: erased
+	Evidence      *exported // nil: it is in that of a turn
 }
 
 // spoken is a request or an answer: its members, and the whole as it was recorded.
@@ -66,7 +64,7 @@ type member struct {
 }
 
 // interaction is one call of a context tool, or one transition that a bridge saw.
-func (s *site) interaction(ctx context.Context, id, interactionID string) (*frame.Page, error) {
+func (s *site) interaction(ctx context.Context, id, interactionID string, _ url.Values) (*frame.Page, error) {
 	p, err := s.Perimeter.Project(ctx, id)
 	if err != nil {
 		return nil, err
@@ -75,7 +73,11 @@ func (s *site) interaction(ctx context.Context, id, interactionID string) (*fram
 	if err != nil {
 		return nil, err
 	}
-	d := interactionData{head: head{p, "recorder"}, InteractionDetail: i, Asked: speak(i.Request), Handed: speak(i.Answer), KeyID: s.keyID()}
+	d := interactionData{head: head{p, "recorder"}, InteractionDetail: i, Asked: speak(i.Request), Handed: speak(i.Answer)}
+	if i.Head != nil {
+		e := s.evidence(&p, "/interactions/"+i.ID, i.ID, *i.Head)
+		d.Evidence = &e
+	}
 	return &frame.Page{Template: "interaction", Title: i.Tool + " " + frame.Short(interactionID), Data: d}, nil
 }
 

@@ -3,10 +3,10 @@ package projects
 import (
 	"context"
 	"net/url"
-	"slices"
 
-	"countersign/internal/authority"
 	"countersign/internal/console/frame"
+	"countersign/internal/contextturn/perimeter"
+	"countersign/internal/contextturn/project"
 	"countersign/internal/contextturn/traces"
 	"countersign/internal/contextturn/turn"
 )
@@ -14,8 +14,26 @@ import (
 // pageSize is how many turns, and how many interactions, a page has.
 const pageSize = 50
 
-// states in the order of the protocol's text.
-var states = []string{turn.Open, turn.WithDelivery, turn.WithoutDelivery, turn.Expired, turn.ReportedCanceled, turn.ReportedFailed}
+// statuses in the order of the protocol's text.
+var statuses = []string{turn.Open, turn.WithDelivery, turn.WithoutDelivery, turn.Expired, turn.ReportedCanceled, turn.ReportedFailed}
+
+// pager leads to the other pages of a list.
+type pager struct {
+	Next   string // path of the next page, "" on the last one
+	Newest string // path of the first page, "" on it
+}
+
+// turnPages makes the links of a list at a path, which keep what narrows it.
+func turnPages(q url.Values, next, path string) (p pager) {
+	narrowed := []string{"client", q.Get("client"), "status", q.Get("status"), "turn", q.Get("turn")}
+	if next != "" {
+		p.Next = address(path, append(narrowed, "before", next)...)
+	}
+	if q.Get("before") != "" {
+		p.Newest = address(path, narrowed...)
+	}
+	return p
+}
 
 // choice is a link that narrows a list.
 type choice struct {
@@ -23,25 +41,46 @@ type choice struct {
 	Chosen     bool
 }
 
+// narrowing is the choice of a client.
+type narrowing struct {
+	Choices []choice
+	Chosen  string // in words; "" is all
+	More    bool   // there are more clients than are listed
+	All     string // path of the list of clients
+}
+
+// narrow offers the clients that fit, and the one that is chosen in any case. It also
+// returns all that were looked at.
+func (s *site) narrow(ctx context.Context, id, chosen string, fits func(perimeter.ClientView) bool, path func(client string) string) (n narrowing, all counts, err error) {
+	list, next, err := s.Perimeter.Clients(ctx, id, "", maxClients)
+	if err != nil {
+		return n, all, err
+	}
+	n = narrowing{Choices: []choice{{"all", path(""), chosen == ""}}, Chosen: chosen, More: next != "", All: "/projects/" + id + "/clients"}
+	for _, c := range list {
+		if c.ID == chosen {
+			n.Chosen = c.Name
+		} else if !fits(c) {
+			continue
+		}
+		n.Choices = append(n.Choices, choice{c.Name + ", " + c.Environment, path(c.ID), c.ID == chosen})
+	}
+	return n, count(list, n.More), nil
+}
+
 type turnsData struct {
 	head
 	Turns         []traces.TurnView
-	States        []choice
-	Clients       []choice
-	MoreClients   bool
-	Client        string // chosen, in words
+	Statuses      []choice
+	Clients       narrowing
 	Filtered      bool
-	Next          string // path of the next page, "" on the last one
-	Newest        string // path of the first page, "" on it
-	NoneIsEnabled bool   // no client takes part in the turn protocol
+	NoneIsEnabled bool // no client takes part in the turn protocol
+	pager
 }
 
 // turns is the Context Traces of a project, newest first.
-func (s *site) turns(ctx context.Context, id string, q url.Values) (*frame.Page, error) {
+func (s *site) turns(ctx context.Context, id, _ string, q url.Values) (*frame.Page, error) {
 	query := traces.TurnQuery{Project: id, Client: q.Get("client"), Status: q.Get("status"), Before: q.Get("before"), Limit: pageSize}
-	if query.Status != "" && !slices.Contains(states, query.Status) {
-		return nil, &authority.Denial{Reason: authority.InvalidRequest, Detail: "query.status: not a state of a turn"}
-	}
 	p, err := s.Perimeter.Project(ctx, id)
 	if err != nil {
 		return nil, err
@@ -50,42 +89,20 @@ func (s *site) turns(ctx context.Context, id string, q url.Values) (*frame.Page,
 	if err != nil {
 		return nil, err
 	}
-	of, more, err := s.clients(ctx, id)
+	path := "/projects/" + id + "/traces"
+	clients, all, err := s.narrow(ctx, id, query.Client, func(c perimeter.ClientView) bool { return c.TurnProtocol == project.Required }, func(client string) string {
+		return address(path, "client", client, "status", query.Status)
+	})
 	if err != nil {
 		return nil, err
 	}
-	path := func(client, status, before string) string {
-		v := url.Values{}
-		for name, value := range map[string]string{"client": client, "status": status, "before": before} {
-			if value != "" {
-				v.Set(name, value)
-			}
-		}
-		if len(v) == 0 {
-			return "/projects/" + id + "/traces"
-		}
-		return "/projects/" + id + "/traces?" + v.Encode()
+	d := turnsData{
+		head: head{p, "traces"}, Turns: list, Clients: clients, Filtered: query.Client != "" || query.Status != "",
+		NoneIsEnabled: all.Required == 0 && !all.More, pager: turnPages(q, next, path),
 	}
-	d := turnsData{head: head{p, "traces"}, Turns: list, MoreClients: more, Filtered: query.Client != "" || query.Status != "", NoneIsEnabled: count(of, more).Required == 0 && !more}
-	d.States = []choice{{"all", path(query.Client, "", ""), query.Status == ""}}
-	for _, state := range states {
-		d.States = append(d.States, choice{stateWords[state], path(query.Client, state, ""), query.Status == state})
-	}
-	d.Clients = []choice{{"all", path("", query.Status, ""), query.Client == ""}}
-	d.Client = query.Client
-	for _, c := range of {
-		if c.TurnProtocol == "required" || c.ID == query.Client {
-			d.Clients = append(d.Clients, choice{c.Name + ", " + c.Environment, path(c.ID, query.Status, ""), query.Client == c.ID})
-		}
-		if c.ID == query.Client {
-			d.Client = c.Name
-		}
-	}
-	if next != "" {
-		d.Next = path(query.Client, query.Status, next)
-	}
-	if query.Before != "" {
-		d.Newest = path(query.Client, query.Status, "")
+	d.Statuses = []choice{{"all", address(path, "client", query.Client), query.Status == ""}}
+	for _, status := range statuses {
+		d.Statuses = append(d.Statuses, choice{statusWords[status], address(path, "client", query.Client, "status", status), query.Status == status})
 	}
 	return &frame.Page{Template: "traces", Title: "Context Traces of " + p.Handle + "/" + p.Slug, Data: d}, nil
 }
@@ -93,12 +110,12 @@ func (s *site) turns(ctx context.Context, id string, q url.Values) (*frame.Page,
 type turnData struct {
 	head
 	*traces.TurnDetail
-	Missing []string // what this turn has no line of, in words
-	KeyID   string
+	Missing  []string // what this turn has no line of, in words
+	Evidence exported
 }
 
 // turn is one turn: a line for each event, and what no line is there of.
-func (s *site) turn(ctx context.Context, id, turnID string) (*frame.Page, error) {
+func (s *site) turn(ctx context.Context, id, turnID string, _ url.Values) (*frame.Page, error) {
 	p, err := s.Perimeter.Project(ctx, id)
 	if err != nil {
 		return nil, err
@@ -107,7 +124,7 @@ func (s *site) turn(ctx context.Context, id, turnID string) (*frame.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	d := turnData{head: head{p, "traces"}, TurnDetail: t, Missing: missing(&t.TurnView), KeyID: s.keyID()}
+	d := turnData{head: head{p, "traces"}, TurnDetail: t, Missing: missing(&t.TurnView), Evidence: s.evidence(&p, "/turns/"+t.ID, t.ID, t.Head)}
 	return &frame.Page{Template: "turn", Title: "Turn " + frame.Short(turnID), Data: d}, nil
 }
 

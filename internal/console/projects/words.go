@@ -10,10 +10,11 @@ import (
 
 // words are the functions of the templates.
 var words = template.FuncMap{
-	"state":    func(status string) string { return stateWords[status] },
+	"status":   func(status string) string { return statusWords[status] },
 	"tone":     func(word string) string { return tones[word] },
 	"sentence": turn.Sentence,
-	"states":   func() []string { return states },
+	"statuses": func() []string { return statuses },
+	"meanings": func(of string) []meaning { return meanings[of] },
 	"honesty":  func(of string) string { return honesty[of] },
 	"title":    title,
 	"build":    build,
@@ -21,8 +22,8 @@ var words = template.FuncMap{
 	"count":    counted,
 }
 
-// stateWords are the states of a turn as lists name them; beside each stands its code.
-var stateWords = map[string]string{
+// statusWords are the states of a turn as lists name them; beside each stands its code.
+var statusWords = map[string]string{
 	turn.Open:             "open",
 	turn.WithDelivery:     "completed, context delivered",
 	turn.WithoutDelivery:  "completed, no delivery observed",
@@ -45,21 +46,49 @@ var honesty = map[string]string{
 	"unobserved": turn.HonestyNotObserved, "absent": turn.HonestyAbsent, "bridge": turn.HonestyBridge,
 }
 
-// titles say what an event of a turn is.
-var titles = map[string]string{
-	turn.Opened{}.EventType():    "Turn opened",
-	turn.Delivered{}.EventType(): "Context handed to the HTTP response",
-	turn.Answered{}.EventType():  "Call answered without an item",
-	turn.Observed{}.EventType():  "A hook reported an intention",
-	turn.Complete{}.EventType():  "Completion reported",
-	turn.Expiry{}.EventType():    "Fifteen minutes passed",
-	turn.Late{}.EventType():      "Completion reported after the end",
+// meaning is what a class of evidence says of one kind of record.
+type meaning struct{ Class, Of, Says string }
+
+// recorded are the kinds of events of a turn, in the order in which they can come.
+var recorded = []struct {
+	Type string
+	meaning
+}{
+	{turn.Opened{}.EventType(), meaning{turn.ClassObserved, "Turn opened", "A start reached the gateway with this client's token, or supervision opened the turn for an attempt of a run."}},
+	{turn.Delivered{}.EventType(), meaning{turn.ClassObserved, "Context handed to the HTTP response", turn.HonestyDelivery}},
+	{turn.Answered{}.EventType(), meaning{turn.ClassObserved, "Call answered without an item", answered}},
+	{turn.Observed{}.EventType(), meaning{turn.ClassObserved, "A hook reported an intention", turn.HonestyObservation}},
+	{turn.Complete{}.EventType(), meaning{turn.ClassReported, "Completion reported", turn.HonestyReported}},
+	{turn.Expiry{}.EventType(), meaning{turn.ClassObserved, "Fifteen minutes passed", "They passed by this server's clock, and no completion had been recorded. Whether one was sent was not observed."}},
+	{turn.Late{}.EventType(), meaning{turn.ClassReported, "Completion reported after the end", turn.HonestyReported + " It changes nothing."}},
+}
+
+// answered says what is observed of a call that hands out nothing.
+const answered = "A call of doctor, test or report-gap, or one that found nothing: it reached the gateway with this client's token and was answered, and no item was handed out. What a gap report says is the client's word."
+
+// meanings are what the classes say, by the page that has such records.
+var meanings = map[string][]meaning{
+	"turn": ofTurn(),
+	"recorder": {
+		{turn.ClassObserved, "a call with items", turn.HonestyDelivery},
+		{turn.ClassObserved, "a call without items", answered},
+		{turn.ClassBridge, "a receipt of a bridge", turn.HonestyBridge},
+	},
+}
+
+func ofTurn() (list []meaning) {
+	for _, r := range recorded {
+		list = append(list, r.meaning)
+	}
+	return list
 }
 
 // title names an event; one that is not known here keeps the name that it has in evidence.
 func title(kind string) string {
-	if words, ok := titles[kind]; ok {
-		return words
+	for _, r := range recorded {
+		if r.Type == kind {
+			return r.Of
+		}
 	}
 	return kind
 }
@@ -70,9 +99,9 @@ func build(b *turn.Build) string {
 	case b == nil:
 		return "none selected"
 	case b.Draft:
-		return b.Environment + " draft"
+		return "draft"
 	}
-	return fmt.Sprintf("%s Build %d", b.Environment, b.Number)
+	return fmt.Sprintf("Build %d", b.Number)
 }
 
 // size writes a number of bytes for people.
