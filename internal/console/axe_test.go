@@ -38,6 +38,9 @@ func (b *tab) accessible(name string) {
 		if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
 			b.t.Errorf("%s, %s at %d: %d pixels stick out: %s", name, l.Scheme, l.Width, over, eval[string](b, wide))
 		}
+		if over := eval[int](b, aside); over > 0 {
+			b.t.Errorf("%s, %s at %d: %d tables reach over what is beside them", name, l.Scheme, l.Width, over)
+		}
 		if !eval[bool](b, "typeof axe === 'object'") {
 			eval[bool](b, string(source)+"; true")
 		}
@@ -52,6 +55,9 @@ func (b *tab) accessible(name string) {
 // wide names the elements that stick out.
 const wide = `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
 	.map(e => e.nodeName + "." + e.className + "#" + e.id).slice(0, 5).join(" ")`
+
+// aside counts the tables that are wider than their place.
+const aside = `[...document.querySelectorAll("table")].filter(e => e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 1).length`
 
 // unfold opens what can be opened; of a long page the beginning, which has one of each.
 func (b *tab) unfold() {
