@@ -85,7 +85,7 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		if ctx.Err() != nil {
 			return run
 		}
-		fmt.Fprintln(out, "  with the race detector:")
+		fmt.Fprintln(out, "  with the race detector, which does not look into SQLite's own code:")
 		run = errors.Join(run, goTest(ctx, r, env, flags(profiles[1], append([]string{"-race", translated}, raced...)...)...))
 		r.summary(10)
 		r.printPoints(pointLists)

@@ -110,3 +110,29 @@ func TestRacedPackages(t *testing.T) {
 		t.Errorf("one that is not there: %v", err)
 	}
 }
+
+// The compiler gets the option for SQLite's own code and for nothing else.
+func TestUnwatched(t *testing.T) {
+	t.Chdir("../..")
+	for name, want := range map[string]bool{
+		"modernc.org/sqlite/lib": false, "modernc.org/sqlite": true, "countersign/internal/ledger/sqlite": true,
+	} {
+		// -n prints what would be done to build what nobody has built yet.
+		output, err := capture(t.Context(), "go", "build", "-race", "-n", "-a", unwatched, name)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		found := false
+		for line := range strings.Lines(string(output)) {
+			if strings.Contains(line, "/compile ") && strings.Contains(line, " -p "+name+" ") {
+				found = true
+				if got := strings.Contains(line, " -race ") && !strings.Contains(line, " -race=false "); got != want {
+					t.Errorf("%s: with the race detector: %v, want %v: %s", name, got, want, line)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s is not compiled", name)
+		}
+	}
+}
