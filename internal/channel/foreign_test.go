@@ -212,7 +212,7 @@ func likened(a answer, id string) string {
 	text := strings.ReplaceAll(string(a.body), id, "ID")
 	for pattern, name := range map[string]string{
 		`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`: "UUID", `[0-9a-f]{64}`: "HASH", `tgt_[A-Za-z0-9_-]+`: "TARGET",
-		`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`: "TIME", `(prj|cli|shr|trn|int|brg|gap)_[0-9a-f]{32}`: "$1_ID", `"[A-Za-z0-9_.-]{80,}"`: `"TOKEN"`, `Micros":[0-9]+`: "Micros",
+		`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`: "TIME", `(prj|cli|shr|trn|int|brg|gap)_[0-9a-f]{32}`: "${1}_ID", `"[A-Za-z0-9_.-]{80,}"`: `"TOKEN"`, `Micros":[0-9]+`: "Micros",
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, name)
 	}

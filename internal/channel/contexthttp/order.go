@@ -1,10 +1,12 @@
 package contexthttp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 
 	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
@@ -22,8 +24,16 @@ type gate struct {
 	told  *refusals
 }
 
-// serve answers one request, and tells the operator of one that is at the wrong address.
+// patience bounds the work for one request.
+const patience = 20 * time.Second
+
+// serve answers one request, and tells the operator of one that is at the wrong address. A
+// client that hangs up, or only ends its side of the connection, ends no work: what it
+// asked for is decided and stored as for everybody.
 func (g *gate) serve(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
+	defer cancel()
+	r = r.WithContext(ctx)
 	by, err := g.answer(w, r)
 	if err != nil {
 		g.told.tell(r, by, err)

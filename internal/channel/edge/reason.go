@@ -93,7 +93,7 @@ var reasons = []Reason{
 	{BodyTooLarge, 413, "Body too large", "Send at most 65536 bytes.", 0},
 	{MethodNotAllowed, 405, "Method not allowed", "Use a method of the Allow header.", 0},
 	{RateLimited, 429, "Too many attempts", "Try again after Retry-After; the right owner secret is taken at any time.", time.Second},
-	{LedgerUnavailable, 503, "Ledger does not answer", "Send an operation again with the same x-idempotency-key; for a run that was to be created, look at the list of runs first: it has no key.", time.Second},
+	{LedgerUnavailable, 503, "Ledger does not answer", "Send it again, with the same idempotency key where it has one; for a run that was to be created, look at the list of runs first: it has none.", time.Second},
 	{Internal, 500, "Internal error", "Try again later; the operator's log says more.", 0},
 	{authority.ApprovalStale, 409, "Approval out of date", "Look at the run again: the proposal has ended, is another one, or the service has changed. Nothing was approved.", 0},
 	{authority.RecoveryNotEligible, 409, "Not what the run waits for", "Look at the run: recovery in its stopContext names what it takes, eligible what would be accepted now.", 0},
