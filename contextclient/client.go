@@ -223,7 +223,7 @@ func (c *Client) Close() {
 	if last != nil {
 		what += last.Error()
 	} else {
-		what += "being sent already"
+		what += "unless what Deliver is sending just now arrives"
 	}
 	c.onTrouble(fmt.Errorf("reports that are not delivered at the end: %d, %s", f.Waiting, what))
 }
