@@ -70,7 +70,7 @@ var began = time.Now()
 
 func main() {
 	if seif.IsHook(os.Args[1:]) { // before anything that could end with another status
-		seif.RunHook(os.Args[1:], os.Stdin, os.Stderr, began)
+		seif.RunHook(os.Args[1:], os.Stdin, command.Shown(os.Stderr), began)
 		return
 	}
 	os.Exit(execute(os.Args[1:], streams{Out: os.Stdout, Err: os.Stderr}))

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"countersign/internal/command"
 )
 
 // untilEnded is a context that ends when the process is told to: by Ctrl-C, SIGTERM or the
@@ -24,7 +26,7 @@ func untilEnded(s streams) (context.Context, streams, func()) {
 	// sockets whose other end has gone send it too.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
-	s.Out, s.Err = &outlet{s.Out, cancel}, &outlet{s.Err, cancel}
+	s.Out, s.Err = command.Shown(&outlet{s.Out, cancel}), command.Shown(&outlet{s.Err, cancel})
 	return ctx, s, func() {
 		signal.Stop(pipe)
 		cancel()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"countersign/internal/app"
 )
@@ -64,7 +66,7 @@ func StatusOf(err error) int {
 	return NotReady
 }
 
-// Quoted is a word as a shell takes it.
+// Quoted is a word as a shell takes it, in one line and of characters that print.
 func Quoted(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r)
@@ -72,5 +74,23 @@ func Quoted(word string) string {
 	if word != "" && strings.TrimFunc(word, plain) == "" {
 		return word
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	if utf8.ValidString(word) && strings.TrimFunc(word, unicode.IsPrint) == "" {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder // what bash, ksh, zsh and POSIX since 2024 take
+	for rest := word; rest != ""; {
+		r, n := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + rest[:n])
+		case r == utf8.RuneError && n == 1, !unicode.IsPrint(r):
+			for _, c := range []byte(rest[:n]) {
+				fmt.Fprintf(&b, `\x%02x`, c)
+			}
+		default:
+			b.WriteString(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return "$'" + b.String() + "'"
 }
