@@ -170,3 +170,28 @@ func countEvents(t *testing.T, origin, dir string) map[string]int {
 	}
 	return counts
 }
+
+// The README leads to every page of the contract and of the documentation, and names every
+// package that is for programs of others.
+func TestReadmeLeadsEverywhere(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, _ := filepath.Glob("../../api/*.md")
+	docs, _ := filepath.Glob("../../docs/*.md")
+	if len(contract) < 4 || len(docs) < 5 {
+		t.Fatalf("pages: %q, %q", contract, docs)
+	}
+	for _, page := range append(contract, docs...) {
+		if name := strings.TrimPrefix(page, "../../"); !strings.Contains(string(readme), "]("+name) {
+			t.Errorf("the README has no link to %s", name)
+		}
+	}
+	for _, name := range []string{"dispatch", "evidence", "contextclient"} {
+		if !strings.Contains(string(readme), "`go doc ./"+name+"`") {
+			t.Errorf("the README does not name package %s", name)
+		}
+	}
+}
