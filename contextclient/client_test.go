@@ -588,10 +588,12 @@ func TestToldByDefault(t *testing.T) {
 type hangs struct {
 	p     *peer
 	names []string
+	hung  map[string]int // how many requests of a name were not answered
 }
 
 func (h hangs) RoundTrip(r *http.Request) (*http.Response, error) {
-	if slices.Contains(h.names, r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]) {
+	if name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]; slices.Contains(h.names, name) {
+		h.hung[name]++
 		<-r.Context().Done()
 		return nil, context.Cause(r.Context())
 	}
@@ -626,7 +628,8 @@ func TestServerHangs(t *testing.T) {
 			if c.config.HTTP != nil {
 				sender = *c.config.HTTP
 			}
-			sender.Transport = hangs{p, c.hung}
+			hung := map[string]int{}
+			sender.Transport = hangs{p, c.hung, hung}
 			c.config.HTTP = &sender
 			client, err := contextclient.New(c.config)
 			must(t, err)
@@ -638,6 +641,9 @@ func TestServerHangs(t *testing.T) {
 			}))
 			if after := time.Since(began); before != c.before || after != c.after {
 				t.Errorf("%s hangs: the model is called after %v, want %v, and Run returns after %v, want %v", c.name, before, c.before, after, c.after)
+			}
+			if n := hung["start"]; n != map[bool]int{true: 2}[c.hung[0] == "start"] { // one attempt leaves time for another
+				t.Errorf("%s hangs: %d attempts to start", c.name, n)
 			}
 			told, began := len(p.troubles), time.Now()
 			client.Close()
