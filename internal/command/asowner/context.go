@@ -21,7 +21,7 @@ import (
 type Context struct {
 	Publish      publishCommand      `cmd:"" help:"Publish a folder of documents as a Build."`
 	Turns        turnsCommand        `cmd:"" help:"List context turns, newest first."`
-	Interactions interactionsCommand `cmd:"" help:"List calls of the context tools and bridge receipts, newest first."`
+	Interactions interactionsCommand `cmd:"" help:"List interactions, newest first: calls of the context tools and bridge receipts."`
 	Gaps         gapsCommand         `cmd:"" help:"List what clients reported as missing."`
 	Show         contextShow         `cmd:"" help:"Show a turn, an interaction or a gap."`
 	Export       contextExport       `cmd:"" help:"Export signed evidence to a file."`
