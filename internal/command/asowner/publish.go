@@ -51,11 +51,13 @@ func (c *publishCommand) Run(ctx context.Context, s command.Streams) error {
 	if c.Draft && c.Env != project.Staging {
 		return command.Usage("--draft: only staging has a draft")
 	}
-	if info, err := os.Stat(c.Folder); err != nil || !info.IsDir() {
-		return command.Usage("%s is no folder; name the one that the documents are in", c.Folder)
+	root, err := os.OpenRoot(c.Folder)
+	if err != nil {
+		return command.Usage("%s is no folder that can be read; name the one that the documents are in", c.Folder)
 	}
+	defer root.Close()
 	told := c.progress(s)
-	folder, faults, err := content.ReadFolder(os.DirFS(c.Folder), func(done, total int) { told.say("Read %d of %d files.", done, total) })
+	folder, faults, err := content.ReadFolder(root.FS(), func(done, total int) { told.say("Read %d of %d files.", done, total) })
 	if err != nil {
 		return command.Usage("%s: %w", c.Folder, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"countersign/internal/canon"
@@ -129,8 +128,8 @@ func badLine(s string, limit int) string {
 		return "is empty; write it or leave the key out"
 	case utf8.RuneCountInString(s) > limit:
 		return fmt.Sprintf("has more than %d characters; shorten it", limit)
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return "holds a line break or a control character; remove it"
+	case strings.ContainsFunc(s, func(r rune) bool { return !prints(r) }):
+		return "holds a line break or a character that does not print; remove it"
 	}
 	return ""
 }

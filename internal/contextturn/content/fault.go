@@ -2,7 +2,9 @@ package content
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Fault is one thing that keeps a folder from being published.
@@ -12,16 +14,29 @@ type Fault struct {
 	Text string // what is wrong, and what to do
 }
 
-// String is the fault as a line of a report: FILE:LINE: TEXT.
+// String is the fault as a line of a report: FILE:LINE: TEXT. What does not print, as in
+// the name of a file, is written as in Go.
 func (f Fault) String() string {
+	line := f.Text
 	switch {
-	case f.File == "":
-		return f.Text
-	case f.Line == 0:
-		return fmt.Sprintf("%s: %s", f.File, f.Text)
+	case f.File != "" && f.Line == 0:
+		line = fmt.Sprintf("%s: %s", f.File, f.Text)
+	case f.File != "":
+		line = fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Text)
 	}
-	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Text)
+	var b strings.Builder
+	for _, r := range line {
+		if prints(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
+
+// prints reports whether r is visible, or a space of whatever width.
+func prints(r rune) bool { return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) }
 
 // maxTold bounds the faults of an error.
 const maxTold = 20

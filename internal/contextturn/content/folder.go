@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -25,7 +26,8 @@ type Folder struct {
 // ReadFolder reads every document and test case below the root of fsys. Documents
 // are the files *.md, at any depth; cases are the files tests/*.json; hidden files
 // and folders are skipped and named. Any other file, a link or a device is a fault:
-// nothing is left out in silence.
+// nothing is left out in silence. So is what becomes a link while the folder is read. That
+// no link leads out of the folder is for fsys to ensure, see [os.Root].
 //
 // With faults the Folder is nil, except for an error of the file system there is
 // then no error. progress, if not nil, is called after each file with how many of
@@ -41,11 +43,15 @@ func ReadFolder(fsys fs.FS, progress func(done, total int)) (*Folder, []Fault, e
 		if isCase(file) {
 			limit = MaxCase
 		}
-		raw, err := readFile(fsys, file, limit)
-		if err != nil {
+		raw, fault, err := readFile(fsys, file, limit)
+		switch {
+		case fault != nil:
+			faults = append(faults, in(file, []Fault{*fault})...)
+		case err != nil:
 			return nil, nil, fmt.Errorf("content: %w", err)
+		default:
+			faults = append(faults, in(file, folder.take(file, raw))...)
 		}
-		faults = append(faults, in(file, folder.take(file, raw))...)
 		if progress != nil {
 			progress(i+1, len(files))
 		}
@@ -78,10 +84,8 @@ func (f *Folder) list(fsys fs.FS) (files []string, faults []Fault, err error) {
 				return fs.SkipDir
 			}
 		case entry.IsDir():
-		case entry.Type()&fs.ModeSymlink != 0:
-			faults = append(faults, Fault{File: file, Text: "it is a link; put the file itself here"})
-		case !entry.Type().IsRegular():
-			faults = append(faults, Fault{File: file, Text: "it is not a regular file; remove it"})
+		case irregular(entry.Type()) != nil:
+			faults = append(faults, in(file, []Fault{*irregular(entry.Type())})...)
 		case isCase(file):
 			files = append(files, file)
 		case path.Ext(file) == ".md" && !strings.HasPrefix(file, "tests/"):
@@ -103,15 +107,43 @@ func isCase(file string) bool {
 	return path.Dir(file) == "tests" && path.Ext(file) == ".json"
 }
 
-// readFile reads one byte more than limit at most, so that a file that grows is
-// bounded like any other.
-func readFile(fsys fs.FS, file string, limit int) ([]byte, error) {
-	f, err := fsys.Open(file)
-	if err != nil {
-		return nil, err
+// irregular says why a file of the type is not read, or nothing.
+func irregular(t fs.FileMode) *Fault {
+	switch {
+	case t&fs.ModeSymlink != 0:
+		return &Fault{Text: "it is a link; put the file itself here"}
+	case !t.IsRegular():
+		return &Fault{Text: "it is not a regular file; remove it"}
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	return nil
+}
+
+// readFile reads one byte more than limit at most, so that a file that grows is
+// bounded like any other. What was opened has to be what stands there: a file may have
+// become a link since the folder was listed.
+func readFile(fsys fs.FS, file string, limit int) ([]byte, *Fault, error) {
+	f, err := fsys.Open(file)
+	if err == nil {
+		defer f.Close()
+	}
+	there, lost := fs.Lstat(fsys, file)
+	if lost == nil {
+		if fault := irregular(there.Mode()); fault != nil {
+			return nil, fault, nil
+		}
+	}
+	if err := errors.Join(err, lost); err != nil {
+		return nil, nil, err
+	}
+	opened, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, real := f.(*os.File); real && !os.SameFile(opened, there) {
+		return nil, &Fault{Text: "another file has taken its place while the folder was read; give the command again"}, nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	return raw, nil, err
 }
 
 // memberName finds the members of a case. In the text of a value a quote is escaped, so
