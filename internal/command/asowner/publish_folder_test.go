@@ -36,13 +36,14 @@ func TestFolderIsNotLeft(t *testing.T) {
 		"none":   nil,
 	} {
 		s := h.shelf(of)
-		dir, outside := folder(t, 2, 0), folder(t, 2, 0)
+		dir, outside := folder(t, 2, 0), t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		text := "---\nid: below\ntitle: Below\n---\nText.\n"
-		if err := os.WriteFile(filepath.Join(dir, "sub", "1.md"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		for file, id := range map[string]string{filepath.Join(dir, "sub", "1.md"): "below", filepath.Join(outside, "1.md"): "outside"} {
+			if err := os.WriteFile(file, []byte("---\nid: "+id+"\ntitle: T\n---\nText.\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		h.flags.JSON = false
 		changed := &changer{text: "Read 1 of 3 files.", change: func() {
