@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"countersign/api"
+	"countersign/internal/authority"
 	"countersign/internal/channel"
+	"countersign/internal/channel/edge"
 )
 
 // The published document is the one that the serving code makes.
@@ -56,6 +58,19 @@ var contracted = []string{
 // texts are the routes outside the document: the contract's own texts.
 var texts = map[string][]byte{
 	"/openapi.json": api.OpenAPI, "/protocol": api.Protocol, "/context-turns": api.ContextTurns, "/events": api.Events, "/reasons": api.Reasons,
+}
+
+// Who asks for what is not there is told of every text that says what there is; the events
+// of evidence are no routes.
+func TestNotFoundNamesTheContract(t *testing.T) {
+	t.Parallel()
+	list := edge.Reasons()
+	next := list[slices.IndexFunc(list, func(r edge.Reason) bool { return r.Code == authority.NotFound })].Next
+	for path := range texts {
+		if path != "/events" && !strings.Contains(next, path) {
+			t.Errorf("%q does not name %s", next, path)
+		}
+	}
 }
 
 // H-112 and the walk both ways: every route of the server is documented,
