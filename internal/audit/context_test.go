@@ -128,8 +128,8 @@ func called(nth, n int) turn.Call {
 		InteractionID: fmt.Sprintf("int_%032x", nth), Tool: "find", Build: &turn.Build{Environment: "staging", Number: 4, Digest: someHash}, Items: []turn.Item{},
 		Request: evidence.Commitment{Text: someHash, Length: 9}, Answer: evidence.Commitment{Text: otherHash, Length: 9},
 	}
-	for range n {
-		c.Items = append(c.Items, turn.Item{Ref: "refunds", SHA256: someHash})
+	for i := range n {
+		c.Items = append(c.Items, turn.Item{Ref: fmt.Sprintf("refunds-%d", i+1), SHA256: someHash})
 	}
 	return c
 }
@@ -168,6 +168,9 @@ func (d desk) turns() []told {
 	// shared is the start of a turn with the shared token, which names no invoker.
 	shared, claimed := *opened, *complete("failed", "REPORTED_FAILED", 0, 0)
 	shared.Client, claimed.Class = "shr_"+someID, "observed"
+	// secret is an observation whose id is a token.
+	secret := *observed
+	secret.ToolUseID = "seif_" + someID + "0123456789a"
 	return []told{
 		{name: "turn-open", status: "OPEN", raw: d.export(s, opened), says: "the turn is OPEN with 0 context deliveries, 0 observations and 0 late reports. A start was received; no completion was observed yet."},
 		{
@@ -202,6 +205,7 @@ func (d desk) turns() []told {
 		{name: "turn-report-as-observed", rule: "class", raw: d.export(s, opened, &claimed)},
 		{name: "turn-expired-early", rule: "expired", raw: d.export(s, opened, later{&turn.Expiry{}, end - time.Millisecond})},
 		{name: "turn-late-and-open", rule: "late", raw: d.export(s, opened, &turn.Late{Reported: "completed"})},
+		{name: "turn-observation-with-secret", rule: "observation", raw: d.export(s, opened, &secret)},
 		{name: "turn-of-shared-token", rule: "client", raw: d.export(s, &shared)},
 	}
 }
@@ -223,10 +227,25 @@ func (d desk) interactions() []told {
 	doctor.Tool = "doctor"
 	elsewhere := called(1, 1)
 	elsewhere.Build = &turn.Build{Environment: "production", Number: 4, Digest: someHash}
+	// compass is a call of compass with n items.
+	compass := func(n int, verdict string) turn.Call {
+		c := called(1, n)
+		c.Tool, c.Verdict = "compass", &verdict
+		return c
+	}
+	again, resolve, nowhere := called(1, 2), called(1, 2), called(1, 0)
+	again.Items[1].Ref, resolve.Tool, nowhere.Build = again.Items[0].Ref, "resolve", nil
 	return []told{
 		{name: "interaction-delivery", raw: d.export(s, recorded(called(1, 2))), says: "the interaction is a call of find outside a turn, which handed out 2 items of Build 4 in staging"},
 		{name: "interaction-draft", raw: d.export(s, recorded(draft)), says: "the interaction is a call of find outside a turn, which handed out 1 item of a draft in staging"},
 		{name: "interaction-nothing", raw: d.export(s, recorded(called(1, 0))), says: "the interaction is a call of find outside a turn, which handed out nothing"},
+		{name: "interaction-conflict", raw: d.export(s, recorded(compass(2, "conflict"))), says: "the interaction is a call of compass outside a turn, which handed out 2 items of Build 4 in staging"},
+		{name: "interaction-conflict-alone", rule: "verdict-conflict", raw: d.export(s, recorded(compass(1, "conflict")))},
+		{name: "interaction-compass-too-many", rule: "items", raw: d.export(s, recorded(compass(6, "covered")))},
+		{name: "interaction-resolve-two", rule: "items", raw: d.export(s, recorded(resolve))},
+		{name: "interaction-find-too-many", rule: "items", raw: d.export(s, recorded(called(1, 21)))},
+		{name: "interaction-item-twice", rule: "item-twice", raw: d.export(s, recorded(again))},
+		{name: "interaction-found-nowhere", rule: "build", raw: d.export(s, recorded(nowhere))},
 		{name: "interaction-other-call", rule: "interaction", raw: d.export(s, recorded(called(2, 0)))},
 		{name: "interaction-twice", rule: "first-event", raw: d.export(s, recorded(called(1, 0)), recorded(called(1, 0)))},
 		{name: "interaction-doctor-hands-out", rule: "items-tool", raw: d.export(s, recorded(doctor))},

@@ -49,6 +49,7 @@ const (
 	MaxLateReports  = 100              // that are counted
 	MaxOpen         = 100              // open turns of a client
 	MaxItems        = 20               // of one call
+	MaxCompass      = 5                // items of a compass
 	MaxClientRef    = 128              // characters, after redaction
 	MaxNote         = 500              // characters, after redaction
 	MaxToolUseID    = 128              // characters

@@ -278,18 +278,29 @@ func (f *fold) call(c *Call) {
 // form requires a call that a tool can come to.
 func (f *fold) form(c *Call, environment string) {
 	f.must(slices.Contains(Tools, c.Tool), "tool", "there are seven tools")
-	f.must(len(c.Items) <= MaxItems, "items", "a call hands out at most 20 items")
+	most := MaxItems // find, and why of an interaction; whether why was asked of one, evidence does not say plainly
+	switch c.Tool {
+	case Compass:
+		most = MaxCompass
+	case Resolve:
+		most = 1
+	}
+	f.must(len(c.Items) <= most, "items", "a call hands out at most 20 items, compass 5 and resolve one")
 	f.must(len(c.Items) == 0 || c.Delivers(), "items-tool", "compass, resolve, find and why hand out items, and no other tool")
+	refs := map[string]bool{}
 	for _, i := range c.Items {
+		f.must(!refs[i.Ref], "item-twice", "a call hands out an item once")
+		refs[i.Ref] = true
 		f.must(i.Ref != "" && canon.IsHash(i.SHA256), "item", "an item has a reference and a digest")
 	}
-	f.must(c.Build != nil || len(c.Items) == 0, "build", "what is handed out is of a Build or draft")
+	f.must(c.Build != nil || len(c.Items) == 0 && slices.Contains([]string{Why, ReportGap, Doctor}, c.Tool), "build", "what is handed out, and what was looked into, is a Build or draft")
 	if b := c.Build; b != nil {
 		f.must(b.Environment == environment && canon.IsHash(b.Digest) && b.Draft == (b.Number == 0) && b.Number >= 0 && !(b.Draft && environment != "staging"), "build", "a Build has a number, a draft exists in staging")
 	}
 	known := c.Verdict != nil && slices.Contains([]string{Covered, Partial, Gap, Conflict}, *c.Verdict)
 	f.must((c.Tool == Compass) == known && (c.Verdict == nil) == !known, "verdict", "compass has a verdict, and no other tool")
 	f.must(!known || (*c.Verdict == Gap) == (len(c.Items) == 0), "verdict-gap", "the verdict is gap exactly when there is no item")
+	f.must(!known || *c.Verdict != Conflict || len(c.Items) >= 2, "verdict-conflict", "no item is in conflict alone")
 	f.must((c.Tool == ReportGap) == (c.Gap != nil) && (c.Gap == nil || IsID("gap_", *c.Gap)), "gap", "report-gap names a gap, and no other tool")
 }
 

@@ -56,8 +56,8 @@ func must(t testing.TB, err error) {
 
 // items are n documents.
 func items(n int) (list []turn.Item) {
-	for range n {
-		list = append(list, turn.Item{Ref: "refunds/eu", SHA256: hash("c")})
+	for i := range n {
+		list = append(list, turn.Item{Ref: "refunds/eu" + strings.Repeat("'", i), SHA256: hash("c")})
 	}
 	return list
 }

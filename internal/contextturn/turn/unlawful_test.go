@@ -201,7 +201,16 @@ func TestUnlawfulTurn(t *testing.T) {
 		{"twice", chain(answered(1), delivered(1))},
 		{"calls", chain(many(101, func(n int) interface{ EventType() string } { return answered(n) })...)},
 		{"tool", chain(answered(1, with("guess", nil)))},
-		{"items", chain(&turn.Delivered{Call: call(1, 21)})},
+		{"items", chain(&turn.Delivered{Call: call(1, 6)})},
+		{"items", chain(&turn.Delivered{Call: call(1, 2, with("resolve", items(2)))})},
+		{"items", chain(&turn.Delivered{Call: call(1, 21, with("find", items(21)))})},
+		{"items", chain(&turn.Delivered{Call: call(1, 21, with("why", items(21)))})},
+		{"item-twice", chain(&turn.Delivered{Call: call(1, 2, with("find", append(items(1), items(1)...)))})},
+		{"verdict-conflict", chain(delivered(1, func(c *turn.Call) { c.Verdict = text("conflict") }))},
+		{"build", chain(answered(1, func(c *turn.Call) { c.Build = nil }))},
+		{"build", chain(answered(1, with("resolve", nil), func(c *turn.Call) { c.Build = nil }))},
+		{"build", chain(answered(1, with("find", nil), func(c *turn.Call) { c.Build = nil }))},
+		{"build", chain(answered(1, with("test", nil), func(c *turn.Call) { c.Build = nil }))},
 		{"event-data", chain(raw{"context.answered", map[string]any{
 			"interactionId": "int_" + turnID[4:], "tool": "doctor", "build": nil, "verdict": nil, "items": nil, "gap": nil, "request": request, "answer": request,
 		}})},
@@ -253,18 +262,30 @@ func TestUnlawfulTurn(t *testing.T) {
 		{"late-status", expired(&turn.Late{Reported: "done"})},
 		{"late-reports", expired(late(101)...)},
 	}, "subject", "client", "profile", "expiry", "via", "length", "first-event", "time-order", "event-type", "event-data", "closed", "delivery", "no-delivery", "interaction", "twice", "calls",
-		"tool", "items", "items-tool", "item", "build", "verdict", "verdict-gap", "gap", "observation", "observations", "state", "counts", "class", "expired", "late", "late-status", "late-reports")
+		"tool", "items", "items-tool", "item", "item-twice", "build", "verdict", "verdict-gap", "verdict-conflict", "gap", "observation", "observations", "state", "counts", "class", "expired", "late", "late-status", "late-reports")
 }
 
-// A draft is of staging, and verdicts are four.
+// A draft is of staging, verdicts are four, and each tool has its own bound.
 func TestLawfulCalls(t *testing.T) {
 	staging := changed(opened, func(e *turn.Opened) { e.Environment = "staging" })
 	draft := turn.Build{Environment: "staging", Digest: hash("b"), Draft: true}
 	events := []told{{staging, 0}}
 	for n, verdict := range []string{"covered", "partial", "conflict"} {
-		events = append(events, told{delivered(n, func(c *turn.Call) { c.Build, c.Verdict = &draft, &verdict }), 0})
+		events = append(events, told{&turn.Delivered{Call: call(n, 2, func(c *turn.Call) { c.Build, c.Verdict = &draft, &verdict })}, 0})
 	}
-	events = append(events, told{answered(3, func(c *turn.Call) { c.Build = nil }), 0}, told{&turn.Delivered{Call: call(4, 20, func(c *turn.Call) { c.Build = &draft })}, 0})
+	// Of each tool the most that it hands out.
+	for n, most := range map[int]turn.Call{3: call(3, 5), 4: call(4, 1, with("resolve", items(1))), 5: call(5, 1, with("find", items(20))), 6: call(6, 1, with("why", items(20)))} {
+		most.InteractionID, most.Build = call(n, 0).InteractionID, &draft
+		events = append(events, told{&turn.Delivered{Call: most}, 0})
+	}
+	// What looks into no Build is asked before there is one.
+	for n, tool := range []string{"doctor", "why", "report-gap"} {
+		events = append(events, told{answered(10+n, with(tool, nil), func(c *turn.Call) {
+			if c.Build = nil; tool == "report-gap" {
+				c.Gap = text("gap_" + turnID[4:])
+			}
+		}), 0})
+	}
 	if got, known := broken(turn.Kind, chained(t, events)); len(got) > 0 || !known {
 		t.Errorf("broken rules %v", got)
 	}
