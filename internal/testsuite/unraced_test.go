@@ -92,22 +92,31 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// What is listed is taken out of all packages, and must exist.
+// What is listed is taken out of all packages, what takes longest begins, and all of it
+// must exist.
 func TestRacedPackages(t *testing.T) {
-	before := unraced
-	defer func() { unraced = before }()
-	module(t, map[string]string{"a/a.go": "package a\n", "b/b.go": "package b\n"})
-	unraced = []string{"m/a"}
-	if raced, err := racedPackages(t.Context()); err != nil || !slices.Equal(raced, []string{"m/b"}) {
-		t.Errorf("%q, %v; want m/b", raced, err)
-	}
-	unraced = []string{"m/a", "m/b"}
-	if _, err := racedPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "no package is tested with the race detector") {
-		t.Errorf("all listed: %v", err)
-	}
-	unraced = []string{"m/c"}
-	if _, err := racedPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "m/c is listed") {
-		t.Errorf("one that is not there: %v", err)
+	beforeUnraced, beforeFirst := unraced, first
+	defer func() { unraced, first = beforeUnraced, beforeFirst }()
+	module(t, map[string]string{"a/a.go": "package a\n", "b/b.go": "package b\n", "c/c.go": "package c\n"})
+	for name, c := range map[string]struct {
+		unraced, first, want []string
+		wrong                string
+	}{
+		"one and one":        {[]string{"m/a"}, []string{"m/c"}, []string{"m/c", "m/b"}, ""},
+		"none":               {nil, nil, []string{"m/a", "m/b", "m/c"}, ""},
+		"all listed":         {[]string{"m/a", "m/b", "m/c"}, nil, nil, "no package is tested with the race detector"},
+		"unraced, not there": {[]string{"m/d"}, nil, nil, "m/d is listed"},
+		"first, not there":   {nil, []string{"m/d"}, nil, "m/d is to begin first"},
+		"in both":            {[]string{"m/a"}, []string{"m/a"}, nil, "m/a is to begin first"},
+	} {
+		unraced, first = c.unraced, c.first
+		raced, err := racedPackages(t.Context())
+		if c.wrong == "" && (err != nil || !slices.Equal(raced, c.want)) {
+			t.Errorf("%s: %q, %v; want %q", name, raced, err, c.want)
+		}
+		if c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+			t.Errorf("%s: %v, want %q", name, err, c.wrong)
+		}
 	}
 }
 
