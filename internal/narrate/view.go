@@ -130,6 +130,10 @@ func (d data) texts(path ...string) (list []string) {
 // maxPlain bounds in characters what is shown of one text.
 const maxPlain = 2000
 
+// Plain is a text that somebody else wrote, in one line and without what would steer a
+// terminal, of at most 2000 characters.
+func Plain(s string) string { return plain(s) }
+
 // plain is a text without what would steer a terminal. A line break is a space.
 func plain(s string) string {
 	s = strings.Map(func(r rune) rune {

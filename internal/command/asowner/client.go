@@ -103,12 +103,12 @@ func (c *clientCreate) compare(w io.Writer, known []*narrate.Client) {
 			profiles = append(profiles, k.Profile)
 		}
 		if k.Name == c.Name {
-			fmt.Fprintf(w, "Another client has this name: %s. Lists and pages show names; revoke one of them, if this was not meant.\n", k.ID)
+			fmt.Fprintf(w, "Another client has this name: %s. Lists and pages show names; revoke one of them, if this was not meant.\n", narrate.Plain(k.ID))
 		}
 	}
 	if len(profiles) > 0 && !slices.Contains(profiles, c.Profile) {
 		slices.Sort(profiles)
-		fmt.Fprintf(w, "No other client has the profile %s; there are clients of: %s. Documents for other profiles are not handed out to it; revoke it, if this was not meant.\n", c.Profile, strings.Join(profiles, ", "))
+		fmt.Fprintf(w, "No other client has the profile %s; there are clients of: %s. Documents for other profiles are not handed out to it; revoke it, if this was not meant.\n", c.Profile, narrate.Plain(strings.Join(profiles, ", ")))
 	}
 }
 

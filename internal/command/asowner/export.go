@@ -10,6 +10,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/client"
 	"countersign/internal/command"
+	"countersign/internal/narrate"
 )
 
 // saved is an export that is to be kept: in which file, named by which flag, and of what.
@@ -56,6 +57,6 @@ func (c *signedIn) keep(s command.Streams, to saved, body []byte) error {
 		return json.NewEncoder(s.Out).Encode(about)
 	}
 	fmt.Fprintf(s.Err, "Wrote %s. Its head follows; keep it elsewhere. Next: countersign verify %s --key evidence.pub --head HEAD\n", to.file, command.Quoted(to.file))
-	_, err = fmt.Fprintln(s.Out, head)
+	_, err = fmt.Fprintln(s.Out, narrate.Plain(head))
 	return err
 }

@@ -105,7 +105,7 @@ func (c *projectCreate) Run(ctx context.Context, s command.Streams) error {
 			return err
 		}
 		fmt.Fprintf(s.Err, "Next: countersign context publish DIR --project %s --env production%s\n", c.Project, c.again())
-		_, err = fmt.Fprintln(s.Out, p.ID)
+		_, err = fmt.Fprintln(s.Out, narrate.Plain(p.ID))
 		return err
 	})
 }

@@ -102,7 +102,7 @@ func (c *publishCommand) Run(ctx context.Context, s command.Streams) error {
 			return err
 		}
 		if b.Digest != digest {
-			return fmt.Errorf("the server published another digest, %s: it is of another version; have both brought up to date", b.Digest)
+			return fmt.Errorf("the server published another digest, %.64q: it is of another version; have both brought up to date", b.Digest)
 		}
 		return narrate.Published(s.Out, b)
 	})

@@ -105,7 +105,7 @@ func (c *createCommand) Run(ctx context.Context, s command.Streams) error {
 		if c.JSON {
 			return printLine(s.Out, r.Body)
 		}
-		_, err = fmt.Fprintln(s.Out, id)
+		_, err = fmt.Fprintln(s.Out, narrate.Plain(id))
 		return err
 	})
 }
@@ -149,8 +149,8 @@ func (c *tokenCommand) Run(ctx context.Context, s command.Streams) error {
 		case c.JSON:
 			return printLine(s.Out, r.Body)
 		}
-		fmt.Fprintf(s.Err, "The token is good at %s until %s.\n", session.Origin, session.ExpiresAt)
-		_, err = fmt.Fprintln(s.Out, session.Token)
+		fmt.Fprintf(s.Err, "The token is good at %s until %s.\n", narrate.Plain(session.Origin), narrate.Plain(session.ExpiresAt))
+		_, err = fmt.Fprintln(s.Out, narrate.Plain(session.Token))
 		return err
 	})
 }
@@ -287,7 +287,7 @@ func (c *retryCommand) Run(ctx context.Context, s command.Streams) error {
 // outcome prints how a run stands.
 func (c *oneRun) outcome(s command.Streams, r client.Reply, err error) error {
 	return c.tell(s, r, err, func(v *narrate.View) error {
-		_, err := fmt.Fprintf(s.Out, "%s, outcome %s\n", v.Status, v.Outcome)
+		_, err := fmt.Fprintf(s.Out, "%s, outcome %s\n", narrate.Plain(v.Status), narrate.Plain(v.Outcome))
 		return err
 	})
 }

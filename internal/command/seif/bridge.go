@@ -73,6 +73,6 @@ func (c *record) Run(ctx context.Context, s command.Streams) error {
 		_, err = fmt.Fprintf(s.Out, "%s\n", raw)
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "%s  %s  %s  sha256 %s  recorded %s\n", r.EvidenceClass, r.ID, r.Kind, r.Digest, r.RecordedAt.UTC().Format("2006-01-02T15:04:05.000Z"))
+	_, err = fmt.Fprintf(s.Out, "%s  %s  %s  sha256 %s  recorded %s\n", command.Quoted(r.EvidenceClass), command.Quoted(r.ID), command.Quoted(r.Kind), command.Quoted(r.Digest), r.RecordedAt.UTC().Format("2006-01-02T15:04:05.000Z"))
 	return err
 }

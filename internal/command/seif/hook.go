@@ -110,7 +110,7 @@ func (flush) Run(ctx context.Context, s command.Streams) error {
 	n := 0
 	f, err := p.Box.FlushAll(ctx, func(ctx context.Context, e outbox.Entry) (outbox.Answer, error) {
 		n++
-		fmt.Fprintf(s.Err, "%d of %d: POST %s, attempt %d: ", n, len(before.Entries), e.Path, e.Attempts)
+		fmt.Fprintf(s.Err, "%d of %d: POST %s, attempt %d: ", n, len(before.Entries), command.Quoted(e.Path), e.Attempts)
 		a, err := p.Send(ctx, e)
 		switch {
 		case err != nil:
