@@ -50,17 +50,14 @@ var honesty = map[string]string{
 type meaning struct{ Class, Of, Says string }
 
 // recorded are the kinds of events of a turn, in the order in which they can come.
-var recorded = []struct {
-	Type string
-	meaning
-}{
-	{turn.Opened{}.EventType(), meaning{turn.ClassObserved, "Turn opened", "A start reached the gateway with this client's token, or supervision opened the turn for an attempt of a run."}},
-	{turn.Delivered{}.EventType(), meaning{turn.ClassObserved, "Context handed to the HTTP response", turn.HonestyDelivery}},
-	{turn.Answered{}.EventType(), meaning{turn.ClassObserved, "Call answered without an item", answered}},
-	{turn.Observed{}.EventType(), meaning{turn.ClassObserved, "A hook reported an intention", turn.HonestyObservation}},
-	{turn.Complete{}.EventType(), meaning{turn.ClassReported, "Completion reported", turn.HonestyReported}},
-	{turn.Expiry{}.EventType(), meaning{turn.ClassObserved, "Fifteen minutes passed", "They passed by this server's clock, and no completion had been recorded. Whether one was sent was not observed."}},
-	{turn.Late{}.EventType(), meaning{turn.ClassReported, "Completion reported after the end", turn.HonestyReported + " It changes nothing."}},
+var recorded = []struct{ Type, Title, Says string }{
+	{turn.Opened{}.EventType(), "Turn opened", "A start reached the gateway with this client's token, or supervision opened the turn for an attempt of a run."},
+	{turn.Delivered{}.EventType(), "Context handed to the HTTP response", turn.HonestyDelivery},
+	{turn.Answered{}.EventType(), "Call answered without an item", answered},
+	{turn.Observed{}.EventType(), "A hook reported an intention", turn.HonestyObservation},
+	{turn.Complete{}.EventType(), "Completion reported", turn.HonestyReported},
+	{turn.Expiry{}.EventType(), "Fifteen minutes passed", "They passed by this server's clock, and no completion had been recorded. Whether one was sent was not observed."},
+	{turn.Late{}.EventType(), "Completion reported after the end", turn.HonestyReported + " It changes nothing."},
 }
 
 // answered says what is observed of a call that hands out nothing.
@@ -78,7 +75,7 @@ var meanings = map[string][]meaning{
 
 func ofTurn() (list []meaning) {
 	for _, r := range recorded {
-		list = append(list, r.meaning)
+		list = append(list, meaning{turn.ClassOf(r.Type), r.Title, r.Says})
 	}
 	return list
 }
@@ -87,7 +84,7 @@ func ofTurn() (list []meaning) {
 func title(kind string) string {
 	for _, r := range recorded {
 		if r.Type == kind {
-			return r.Of
+			return r.Title
 		}
 	}
 	return kind
