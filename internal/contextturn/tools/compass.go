@@ -38,11 +38,18 @@ func (a *CompassAnswer) Handed() []Handed {
 // Compass chooses the documents that fit a task best, by the rules of the package
 // comment. A task to which nothing fits is answered with the verdict gap.
 func (b *Build) Compass(ctx context.Context, profile, task string) (*CompassAnswer, error) {
-	leave, err := b.enter()
+	var answer *CompassAnswer
+	err := b.during(ctx, func(ctx context.Context) (err error) {
+		answer, err = b.compass(ctx, profile, task)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	return answer, nil
+}
+
+func (b *Build) compass(ctx context.Context, profile, task string) (*CompassAnswer, error) {
 	s := newStemmer()
 	words := s.content(task)
 	chosen, err := b.choose(ctx, profile, words)
@@ -55,15 +62,13 @@ func (b *Build) Compass(ctx context.Context, profile, task string) (*CompassAnsw
 	for _, c := range chosen {
 		d := b.docs[c.place]
 		text.WriteString(c.block)
-		handed := c.stems
 		if c.cut {
-			handed = s.row(&content.Document{Title: d.Title, Tags: d.Tags, Text: c.block}).stems
+			c.has = common(words, s.row(&content.Document{Title: d.Title, Tags: d.Tags, Text: c.block}).stems)
 		}
-		has := common(words, handed)
-		for _, w := range has {
+		for _, w := range c.has {
 			found[w.stem] = true
 		}
-		answer.Items = append(answer.Items, CompassItem{d.Ref, d.Title, reason("task", words, has), d.SHA256})
+		answer.Items = append(answer.Items, CompassItem{d.Ref, d.Title, reason("task", words, c.has), d.SHA256})
 	}
 	answer.Text = text.String()
 	answer.Verdict = b.verdict(len(words), len(found), chosen)
@@ -91,7 +96,7 @@ func (b *Build) verdict(words, found int, chosen []choice) string {
 // choice is a document that fits, and its part of the text.
 type choice struct {
 	place int
-	stems stems
+	has   []word
 	block string
 	cut   bool
 }
@@ -101,14 +106,10 @@ func (b *Build) choose(ctx context.Context, profile string, words []word) ([]cho
 	if len(words) == 0 {
 		return nil, nil
 	}
-	docs, err := b.documents(ctx, words)
-	if err != nil {
-		return nil, err
-	}
 	v := b.view(profile)
 	candidates := make(best, 0, maxCandidates)
-	err = b.search(ctx, words, docs, func(h hit) {
-		if v.visible[h.place] && !v.superseded[h.place] {
+	docs, err := b.search(ctx, v, words, func(h hit) {
+		if !v.superseded[h.place] {
 			candidates.add(h)
 		}
 	})
@@ -121,12 +122,16 @@ func (b *Build) choose(ctx context.Context, profile string, words []word) ([]cho
 		if len(chosen) == MaxItems {
 			break
 		}
+		if h.most < least || !enough(words, h.most) {
+			continue
+		}
 		c := choice{place: h.place}
-		if c.stems, err = b.stemsAt(ctx, h.place); err != nil {
+		stems, err := b.stemsAt(ctx, h.place)
+		if err != nil {
 			return nil, err
 		}
-		has := common(words, c.stems)
-		if len(has) < least || !b.fits(words, has, docs) {
+		c.has = common(words, stems)
+		if len(c.has) < least || !v.fits(words, c.has, docs) {
 			continue
 		}
 		text, err := b.textAt(ctx, h.place)
@@ -142,7 +147,7 @@ func (b *Build) choose(ctx context.Context, profile string, words []word) ([]cho
 			c.block, c.cut = cut(c.block, d.Ref), true
 		}
 		if len(chosen) == 0 {
-			least = (len(has) + 1) / 2
+			least = (len(c.has) + 1) / 2
 		}
 		room -= len(c.block)
 		chosen = append(chosen, c)
@@ -151,16 +156,16 @@ func (b *Build) choose(ctx context.Context, profile string, words []word) ([]cho
 }
 
 // fits is the floor of the package comment, for a document that has some of the words.
-func (b *Build) fits(words, has []word, docs map[string]int) bool {
+func (v *view) fits(words, has []word, docs map[string]int) bool {
 	if 2*len(has) > len(words) {
 		return true
 	}
-	if len(has) < min((len(words)+3)/4, 4) {
-		return false
-	}
-	rare := max(5, len(b.docs)/20)
-	return slices.ContainsFunc(has, func(w word) bool { return docs[w.stem] <= rare })
+	rare := max(5, v.documents/20)
+	return enough(words, len(has)) && slices.ContainsFunc(has, func(w word) bool { return docs[w.stem] <= rare })
 }
+
+// enough reports whether a document with n of the words may fit.
+func enough(words []word, n int) bool { return n >= min((len(words)+3)/4, 4) }
 
 // cut shortens a block to MaxText and says so at its end.
 func cut(block, ref string) string {

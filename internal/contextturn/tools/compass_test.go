@@ -200,8 +200,15 @@ func TestProfileIsABoundary(t *testing.T) {
 		if a, err := b.Resolve(t.Context(), profile, "open"); err != nil || len(a.Item.Conflicts) > 0 {
 			t.Errorf("%q: resolve %+v, %v", profile, a, err)
 		}
-		if a, err := b.TestCase(t.Context(), profile, "c"); err != nil || a.Passed || !slices.Equal(a.Missing, []string{"secret"}) {
-			t.Errorf("%q: test %+v, %v", profile, a, err)
+		for _, id := range []string{"c", "nothing"} {
+			if a, err := b.TestCase(t.Context(), profile, id); a != nil || !errors.Is(err, ErrNotFound) {
+				t.Errorf("%q: case %s: %+v, %v", profile, id, a, err)
+			}
+		}
+		for _, ref := range []string{"secret", "nothing"} {
+			if a, err := b.Test(t.Context(), profile, "sapphire", []string{ref}); err != nil || a.Passed || !slices.Equal(a.Missing, []string{ref}) {
+				t.Errorf("%q: test %s: %+v, %v", profile, ref, a, err)
+			}
 		}
 	}
 	// The control: whom it is for gets it everywhere.

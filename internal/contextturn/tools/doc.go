@@ -11,8 +11,12 @@
 //
 // # Which items compass chooses
 //
-// Documents that the profile may not see do not exist for it. Those that another
-// document of the Build supersedes, which the profile may see, are left out. A
+// Documents that the profile may not see do not exist for it: an answer is byte for
+// byte what a Build of the visible documents alone would say, in every number that it
+// depends on. Only the time that a call takes is not kept from depending on the others.
+// A case that expects a document that the profile may not see is not there for it.
+//
+// Documents that another one supersedes which the profile may see are left out. A
 // document fits when
 //
 //   - it has more than half of the task's content words, or
@@ -21,13 +25,13 @@
 //     Build, or in at most five.
 //
 // So one word that is all over the Build makes no fit. The words of a document are
-// those of its title, its tags and its text. Of the 64 best by bm25 (title 8, tags
-// 4, text 1) those that fit are handed out in that order, until there are five or
-// their text would pass 64 KiB; all but the first have at least half as many of the
-// words as the first. A document that does not fit into what is left is
-// passed over for a shorter one; only the first may be cut, and says so. Equal
-// scores stand in the order of their refs, so the order is total. Of a task with
-// more than 64 content words the 64 rarest are searched; the rules count all.
+// those of its title, its tags and its text. Of the 64 best by bm25 (title 8, tags 4,
+// text 1; k1 1.2, b 0.75) those that fit are handed out in that order, until there are
+// five or their text would pass 64 KiB; all but the first have at least half as many of
+// the words as the first. A document that does not fit into what is left is passed over
+// for a shorter one; only the first may be cut, and says so. Equal scores stand in the
+// order of their refs, so the order is total. Of a task with more than 64 content words
+// the 64 rarest are searched; the rules count all.
 //
 // # Verdict
 //
@@ -42,12 +46,28 @@
 // # The index
 //
 // Every document is checked against its hash and read again when a Build is opened;
-// the first that is not what the manifest says ends it. The index is SQLite FTS5 in
-// a temporary folder of the machine, whatever engine keeps the ledger, so that both
-// give the same answers. It is derived, is never evidence, and goes with [Build.Close];
-// what a killed process left is removed by the next that opens a Build.
-// A query reaches it as quoted words only, never as syntax.
+// the first that is not what the manifest says ends it. The index is a file of SQLite in
+// a temporary folder of the machine, whatever engine keeps the ledger, so that both give
+// the same answers. For every word it has the list of the documents with the word and how
+// much it weighs in each, but no statistics: those are of a profile, and are counted from
+// the lists. It is derived, is never evidence, and goes with [Build.Close]; what a killed
+// process left is removed by the next that opens a Build. A word reaches it as a value
+// only, never as syntax.
+//
+// # Cost
+//
+// To open a Build takes time and room on the disk in proportion to its documents, and
+// at most a few hundred MiB of memory besides what it keeps; [Build.Size] tells what it keeps.
+// A profile takes two bytes for each document, for 256 profiles at most; more are worked
+// out at every call. Profiles that no document names share theirs.
+//
+// A call goes once through the lists of its words and once through the distinct words of
+// at most 64 documents. As many calls of one Build run at once as there are processors;
+// the others wait, and leave when their context ends. A call that works for more than two
+// seconds is given up with [ErrTooLong]; it looks at its context wherever it may be long.
 package tools
+
+import "time"
 
 // Bounds of what is handed out.
 const (
@@ -68,3 +88,6 @@ const maxCandidates = 64
 
 // maxSearched is how many words are searched at once.
 const maxSearched = 64
+
+// maxWork bounds the work of one call, without the time in which it waits for others.
+const maxWork = 2 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -21,19 +22,11 @@ const (
 	batchBytes     = 8 << 20
 )
 
-// schema: words are our stems with a space between, which the tokenizer ascii
-// takes apart and leaves as they are.
+// schema: a segment is of documents that stand together, and is written in the order of
+// its terms, so that nothing is ever moved. The places of a list are those of its documents.
 const schema = `
-CREATE VIRTUAL TABLE words USING fts5(title, tags, text, content='', tokenize='ascii');
-CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, 'row');
+CREATE TABLE list (segment INTEGER, term TEXT, places BLOB NOT NULL, PRIMARY KEY (segment, term)) WITHOUT ROWID;
 CREATE TABLE item (id INTEGER PRIMARY KEY, stems TEXT NOT NULL, text TEXT NOT NULL);
-CREATE TABLE term (term TEXT PRIMARY KEY, docs INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO words (words, rank) VALUES ('automerge', 0);
-`
-
-const finish = `
-INSERT INTO words (words) VALUES ('optimize');
-INSERT INTO term (term, docs) SELECT term, doc FROM vocabulary;
 `
 
 func (b *Build) open(query string) (*sql.DB, error) {
@@ -43,10 +36,12 @@ func (b *Build) open(query string) (*sql.DB, error) {
 
 // row is one document on its way into the index.
 type row struct {
-	doc               *content.Document
-	title, tags, text string // stems with a space between
-	stems             stems
-	whole             string
+	doc     *content.Document
+	stems   stems
+	terms   []string // the same, in order
+	weights []int    // how often each stands there, a title and a tag counted as more
+	length  int      // in words
+	text    string
 }
 
 // batch is some rows or why there are none.
@@ -56,8 +51,8 @@ type batch struct {
 }
 
 // fill writes the file. One goroutine reads documents while this one indexes.
-func (b *Build) fill(ctx context.Context, load Load) (err error) {
-	db, err := b.open("_pragma=journal_mode(off)&_pragma=synchronous(off)&_pragma=locking_mode(exclusive)&_pragma=cache_size(-65536)")
+func (b *Build) fill(ctx context.Context, load Load, segmentBytes int) (err error) {
+	db, err := b.open("_pragma=journal_mode(off)&_pragma=synchronous(off)&_pragma=locking_mode(exclusive)&_pragma=cache_size(-8192)")
 	if err != nil {
 		return err
 	}
@@ -75,7 +70,7 @@ func (b *Build) fill(ctx context.Context, load Load) (err error) {
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return err
 	}
-	words, err := tx.PrepareContext(ctx, `INSERT INTO words (rowid, title, tags, text) VALUES (?, ?, ?, ?)`)
+	lists, err := tx.PrepareContext(ctx, `INSERT INTO list (segment, term, places) VALUES (?, ?, ?)`)
 	if err != nil {
 		return err
 	}
@@ -102,20 +97,30 @@ func (b *Build) fill(ctx context.Context, load Load) (err error) {
 		for range batches {
 		}
 	}()
+	part := segment{}
 	for batch := range batches {
 		if batch.err != nil {
 			return batch.err
 		}
 		for _, r := range batch.rows {
 			id := len(b.docs) + 1
-			if _, err := words.ExecContext(ctx, id, r.title, r.tags, r.text); err != nil {
+			if _, err := items.ExecContext(ctx, id, string(r.stems), r.text); err != nil {
 				return err
 			}
-			if _, err := items.ExecContext(ctx, id, string(r.stems), r.whole); err != nil {
-				return err
-			}
+			part.add(len(b.docs), r.terms, r.weights)
 			b.place[r.doc.Ref] = len(b.docs)
 			b.docs = append(b.docs, r.doc)
+			b.lengths = append(b.lengths, r.length)
+			for _, profile := range r.doc.Profiles {
+				b.profiles[profile] = true
+			}
+			if part.bytes > segmentBytes || len(b.docs) == len(b.manifest.Documents) {
+				if err := part.write(ctx, lists, b.segments); err != nil {
+					return err
+				}
+				part = segment{}
+				b.segments++
+			}
 		}
 	}
 	if len(b.docs) != len(b.manifest.Documents) {
@@ -125,9 +130,6 @@ func (b *Build) fill(ctx context.Context, load Load) (err error) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	b.relate()
-	if _, err := tx.ExecContext(ctx, finish); err != nil {
-		return err
-	}
 	return tx.Commit()
 }
 
@@ -182,20 +184,33 @@ func prepared(ctx context.Context, entries []content.Entry, load Load, s *stemme
 	return rows, nil
 }
 
+// Weights of a word by where it stands.
+const (
+	weightTitle = 8
+	weightTag   = 4
+	weightText  = 1
+)
+
 // row takes a document apart. Its texts stay in the row alone.
 func (s *stemmer) row(d *content.Document) row {
-	var all []string
-	stemmed := func(text string) string {
-		first := len(all)
-		s.each(text, func(_, _ int, stem string) bool {
-			all = append(all, stem)
+	r := row{doc: d, text: d.Text}
+	weights := map[string]int{}
+	for _, part := range []struct {
+		text   string
+		weight int
+	}{{d.Title, weightTitle}, {strings.Join(d.Tags, " "), weightTag}, {d.Text, weightText}} {
+		s.each(part.text, func(_, _ int, stem string) bool {
+			weights[stem] += part.weight
+			r.length++
 			return true
 		})
-		return strings.Join(all[first:], " ")
 	}
-	r := row{doc: d, title: stemmed(d.Title), tags: stemmed(strings.Join(d.Tags, " ")), text: stemmed(d.Text), whole: d.Text}
-	slices.Sort(all)
-	r.stems = stems("\n" + strings.Join(slices.Compact(all), "\n") + "\n")
+	r.terms = slices.Sorted(maps.Keys(weights))
+	r.weights = make([]int, len(r.terms))
+	for i, term := range r.terms {
+		r.weights[i] = weights[term]
+	}
+	r.stems = stems(strings.Join(r.terms, "\n"))
 	d.Text, d.Raw = "", ""
 	return r
 }

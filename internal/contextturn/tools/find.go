@@ -36,36 +36,37 @@ func (b *Build) Find(ctx context.Context, profile, query string, limit int64) (*
 	if limit < 1 || limit > MaxLimit {
 		return nil, fmt.Errorf("%w: a limit of %d", ErrRequest, limit)
 	}
-	leave, err := b.enter()
+	var answer *FindAnswer
+	err := b.during(ctx, func(ctx context.Context) (err error) {
+		answer, err = b.find(ctx, profile, query, int(limit))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	return answer, nil
+}
+
+func (b *Build) find(ctx context.Context, profile, query string, limit int) (*FindAnswer, error) {
 	s := newStemmer()
 	words := s.content(query)
 	answer := &FindAnswer{Items: []FindItem{}}
 	if len(words) == 0 {
 		return answer, nil
 	}
-	docs, err := b.documents(ctx, words)
-	if err != nil {
-		return nil, err
-	}
 	v := b.view(profile)
 	current, old := make(best, 0, limit), make(best, 0, limit)
-	err = b.search(ctx, words, docs, func(h hit) {
-		switch {
-		case !v.visible[h.place]:
-		case v.superseded[h.place]:
+	_, err := b.search(ctx, v, words, func(h hit) {
+		if v.superseded[h.place] {
 			old.add(h)
-		default:
+		} else {
 			current.add(h)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range append(current, old...)[:min(int(limit), len(current)+len(old))] {
+	for _, h := range append(current, old...)[:min(limit, len(current)+len(old))] {
 		d := b.docs[h.place]
 		has, err := b.stemsAt(ctx, h.place)
 		if err != nil {

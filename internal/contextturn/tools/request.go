@@ -45,6 +45,9 @@ var (
 	ErrDamaged = errors.New("tools: a document is not what the manifest says")
 	// ErrClosed is the answer of a Build that was closed.
 	ErrClosed = errors.New("tools: the Build is closed")
+	// ErrTooLong is the answer when a call would work longer than maxWork. The same
+	// call may succeed on an idle machine.
+	ErrTooLong = errors.New("tools: the call takes too long")
 )
 
 // Answer calls the tool of the request for a client of the profile. It is

@@ -34,17 +34,15 @@ func (a *ResolveAnswer) Handed() []Handed {
 // Resolve returns the document of a ref, or ErrNotFound when there is none that the
 // profile may see. One that is superseded is found by its ref.
 func (b *Build) Resolve(ctx context.Context, profile, ref string) (*ResolveAnswer, error) {
-	leave, err := b.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	v := b.view(profile)
-	place, err := b.seen(v, ref)
-	if err != nil {
-		return nil, err
-	}
-	text, err := b.textAt(ctx, place)
+	var place int
+	var text string
+	err := b.during(ctx, func(ctx context.Context) (err error) {
+		if place, err = b.seen(v, ref); err == nil {
+			text, err = b.textAt(ctx, place)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,11 @@ package tools
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -12,12 +15,13 @@ import (
 // hit is a document that has one of the words.
 type hit struct {
 	place int
-	score float64 // bm25 as FTS5 gives it: the least is the best
+	score float64 // bm25: the greatest is the best
+	most  int     // of the words, no more than these are in it
 }
 
 // order is total: no two hits of one search are equal.
 func order(a, b hit) int {
-	if c := cmp.Compare(a.score, b.score); c != 0 {
+	if c := cmp.Compare(b.score, a.score); c != 0 {
 		return c
 	}
 	return cmp.Compare(a.place, b.place)
@@ -38,70 +42,123 @@ func (b *best) add(h hit) {
 	*b = slices.Insert(*b, at, h)
 }
 
-// search calls f for every document that has one of the words, in no order. Of too
-// many words it takes the rarest. The quotes around each word keep it from being
-// read as syntax; a stem has none in it.
-func (b *Build) search(ctx context.Context, words []word, docs map[string]int, f func(hit)) error {
-	searched := make([]string, 0, len(words))
-	for _, w := range words {
-		if docs[w.stem] > 0 {
-			searched = append(searched, w.stem)
+// Parameters of bm25, as they are widely used.
+const (
+	saturation = 1.2
+	byLength   = 0.75
+	leastRare  = 1e-6 // what a word counts that stands nearly everywhere
+)
+
+// search calls f for every document that v sees and that has one of the words, in their
+// order, and returns in how many of these documents each word stands. Of too many words
+// the rarest are searched.
+func (b *Build) search(ctx context.Context, v *view, words []word, f func(hit)) (docs map[string]int, err error) {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = w.stem
+	}
+	docs = make(map[string]int, len(words))
+	kept := make([]map[string][]byte, b.segments)
+	for s := range kept {
+		if len(words) <= maxSearched {
+			kept[s] = make(map[string][]byte, len(words))
+		}
+		err := b.listsOf(ctx, s, list, func(term string, places []byte) error {
+			n := 0
+			if err := v.each(places, func(int, int) { n++ }); err != nil || n == 0 {
+				return err
+			}
+			docs[term] += n
+			if kept[s] != nil {
+				kept[s][term] = slices.Clone(places)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	if len(searched) == 0 {
-		return nil
-	}
-	slices.SortFunc(searched, func(x, y string) int {
+	list = slices.SortedFunc(maps.Keys(docs), func(x, y string) int {
 		return cmp.Or(cmp.Compare(docs[x], docs[y]), cmp.Compare(x, y))
 	})
-	searched = searched[:min(len(searched), maxSearched)]
-	rows, err := b.match.QueryContext(ctx, `"`+strings.Join(searched, `" OR "`)+`"`)
+	list = list[:min(len(list), maxSearched)]
+	left := len(docs) - len(list)
+	hits := make([]hit, len(b.docs))
+	for s, found := range kept {
+		if found == nil {
+			found = make(map[string][]byte, len(list))
+			err := b.listsOf(ctx, s, list, func(term string, places []byte) error {
+				found[term] = slices.Clone(places)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		for _, term := range list {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("tools: search: %w", err)
+			}
+			rarity := v.rarity(docs[term])
+			err := v.each(found[term], func(place, weight int) {
+				hits[place].score += v.score(rarity, weight, b.lengths[place])
+				hits[place].most++
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for place, h := range hits {
+		if h.most > 0 {
+			f(hit{place, h.score, h.most + left})
+		}
+	}
+	return docs, nil
+}
+
+// rarity is what a word counts that stands in n of the documents.
+func (v *view) rarity(n int) float64 {
+	return max(math.Log((float64(v.documents-n)+0.5)/(float64(n)+0.5)), leastRare)
+}
+
+// score is what a word adds to a document. The conversions keep a machine from rounding
+// once where another rounds twice.
+func (v *view) score(rarity float64, weight, length int) float64 {
+	w := float64(weight)
+	long := float64(byLength * float64(length) / v.length)
+	return float64(rarity * w * (saturation + 1) / (w + float64(saturation*(1-byLength+long))))
+}
+
+// listsOf calls f with the lists of those of the terms that a segment has. places is
+// valid until f returns.
+func (b *Build) listsOf(ctx context.Context, segment int, terms []string, f func(term string, places []byte) error) error {
+	if len(terms) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(terms)
+	if err != nil {
+		return fmt.Errorf("tools: search: %w", err)
+	}
+	rows, err := b.lists.QueryContext(ctx, string(raw), segment)
 	if err != nil {
 		return fmt.Errorf("tools: search: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var id int64
-		var score float64
-		if err := rows.Scan(&id, &score); err != nil {
+		var term string
+		var places sql.RawBytes
+		if err := rows.Scan(&term, &places); err != nil {
 			return fmt.Errorf("tools: search: %w", err)
 		}
-		f(hit{int(id) - 1, score})
+		if err := f(term, places); err != nil {
+			return fmt.Errorf("tools: search: %w", err)
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("tools: search: %w", err)
 	}
 	return nil
-}
-
-// documents says in how many documents of the Build each word stands.
-func (b *Build) documents(ctx context.Context, words []word) (map[string]int, error) {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = w.stem
-	}
-	raw, err := json.Marshal(list)
-	if err != nil {
-		return nil, fmt.Errorf("tools: search: %w", err)
-	}
-	rows, err := b.counts.QueryContext(ctx, string(raw))
-	if err != nil {
-		return nil, fmt.Errorf("tools: search: %w", err)
-	}
-	defer rows.Close()
-	counts := make(map[string]int, len(words))
-	for rows.Next() {
-		var term string
-		var n int
-		if err := rows.Scan(&term, &n); err != nil {
-			return nil, fmt.Errorf("tools: search: %w", err)
-		}
-		counts[term] = n
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("tools: search: %w", err)
-	}
-	return counts, nil
 }
 
 // stemsAt are the words of one document, its title, tags and text together.
@@ -144,11 +201,21 @@ func reason(of string, words, has []word) string {
 	return fmt.Sprintf("It has %d of the %s's %d words: %s%s.", len(has), of, len(words), strings.Join(names, ", "), more)
 }
 
-// common are the words that a document has.
+// common are the words that a document has. It goes once through the document's.
 func common(words []word, s stems) []word {
+	at := make(map[string]int, len(words))
+	for i, w := range words {
+		at[w.stem] = i
+	}
+	found := make([]bool, len(words))
+	for stem := range strings.SplitSeq(string(s), "\n") {
+		if i, asked := at[stem]; asked {
+			found[i] = true
+		}
+	}
 	var has []word
-	for _, w := range words {
-		if s.has(w.stem) {
+	for i, w := range words {
+		if found[i] {
 			has = append(has, w)
 		}
 	}

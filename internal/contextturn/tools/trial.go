@@ -21,12 +21,19 @@ type TestAnswer struct {
 // Handed is nothing: a test delivers no context.
 func (a *TestAnswer) Handed() []Handed { return nil }
 
-// TestCase tests a case of the Build, or is ErrNotFound when there is none of the id.
+// TestCase tests a case of the Build, or is ErrNotFound when there is none of the id that
+// expects only what the profile may see.
 func (b *Build) TestCase(ctx context.Context, profile, id string) (*TestAnswer, error) {
 	cases := b.manifest.Cases
 	i := sort.Search(len(cases), func(i int) bool { return cases[i].ID >= id })
 	if i == len(cases) || cases[i].ID != id {
 		return nil, ErrNotFound
+	}
+	v := b.view(profile)
+	for _, ref := range cases[i].ExpectRefs {
+		if _, err := b.seen(v, ref); err != nil {
+			return nil, err
+		}
 	}
 	return b.Test(ctx, profile, cases[i].Task, cases[i].ExpectRefs)
 }
@@ -37,12 +44,11 @@ func (b *Build) Test(ctx context.Context, profile, task string, expect []string)
 	if len(expect) == 0 || len(expect) > content.MaxExpected {
 		return nil, fmt.Errorf("%w: %d expected refs", ErrRequest, len(expect))
 	}
-	leave, err := b.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	chosen, err := b.choose(ctx, profile, newStemmer().content(task))
+	var chosen []choice
+	err := b.during(ctx, func(ctx context.Context) (err error) {
+		chosen, err = b.choose(ctx, profile, newStemmer().content(task))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,5 @@ func (s *stemmer) content(text string) []word {
 	return words
 }
 
-// stems is the distinct stems of one document, each between two line breaks.
+// stems is the distinct stems of one document in order, with a line break between.
 type stems string
-
-func (s stems) has(stem string) bool { return strings.Contains(string(s), "\n"+stem+"\n") }
