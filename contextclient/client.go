@@ -59,7 +59,8 @@ type Config struct {
 	Outbox *outbox.Outbox
 	// OnTrouble hears that a call has no turn or no context, and of what could not be reported, in
 	// Run and in the background; nil means a warning of slog's default logger. No token is in it. It
-	// may be called by several goroutines at once.
+	// may be called by several goroutines at once. It is waited for a second at most, and its panic
+	// is logged; while sixteen calls of it have not returned, it is not called.
 	OnTrouble func(error)
 	// Wait passes the time between two attempts to start, or returns an error when ctx ends first;
 	// nil means a timer. Tests replace it.
@@ -115,7 +116,7 @@ func newClient(c Config, baseName, tokenName string) (*Client, error) {
 			r.Header.Set("X-SEIF-Profile", c.Profile)
 		}
 	}
-	client.clean = func(s string) string { return strings.ReplaceAll(s, string(c.Token), placeholder) }
+	client.clean = without(c.Token)
 	var sender http.Client
 	if c.HTTP != nil {
 		sender = *c.HTTP
@@ -126,6 +127,7 @@ func newClient(c Config, baseName, tokenName string) (*Client, error) {
 	if client.onTrouble == nil {
 		client.onTrouble = func(err error) { slog.Warn("trouble with a context turn", "error", err) }
 	}
+	client.onTrouble = apart(client.onTrouble)
 	if client.outbox == nil {
 		client.dropsTold = true
 		client.outbox = outbox.New(outbox.Options{Told: func(d outbox.Dropped) { client.onTrouble(errors.New(d.String())) }})

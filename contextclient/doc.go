@@ -40,7 +40,9 @@
 // turn in the same outbox, since a closed turn takes none. Until the server has a report, the
 // turn is shown as open or as expired, and nothing is inferred from that.
 //
-// The calls of the tools are not repeated: each answer is a delivery of its own.
+// The calls of the tools are not repeated: each answer is a delivery of its own. One that finds the
+// Build being opened was none, and is made once more when the server's Retry-After is within
+// its bound.
 //
 // # The token
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -78,14 +79,47 @@ func hasReason(err error, codes ...string) bool {
 // shown is what may stand in an error of what somebody else says.
 func (c *Client) shown(s string) string {
 	const most = 500
-	s = strings.Map(func(r rune) rune {
+	s = c.clean(strings.Map(func(r rune) rune { // first: what is taken out may have parted the token
 		if !unicode.IsPrint(r) {
 			return -1
 		}
 		return r
-	}, c.clean(s))
+	}, s))
 	if runes := []rune(s); len(runes) > most {
 		s = string(runes[:most])
 	}
 	return s
 }
+
+// without takes a token out of a text, also one that something between its characters parts and a
+// reader would put together again: spaces, marks, whatever is not of its alphabet.
+func without(t Token) func(string) string {
+	var form strings.Builder
+	for i, r := range string(t) {
+		if i > 0 {
+			form.WriteString(`[^\x21-\x7e]*`)
+		}
+		form.WriteString(regexp.QuoteMeta(string(r)))
+	}
+	found := regexp.MustCompile(form.String())
+	return func(s string) string { return found.ReplaceAllLiteralString(s, placeholder) }
+}
+
+// cause is why no answer came. A transport may say what it was to send.
+func (c *Client) cause(err error) error {
+	if said := err.Error(); c.clean(said) != said {
+		return &withoutToken{err, c.shown(said)}
+	}
+	return err
+}
+
+// withoutToken is err in the words that may be shown.
+type withoutToken struct {
+	err  error
+	said string
+}
+
+func (w *withoutToken) Error() string { return w.said }
+
+// Is makes errors.Is look at err. It cannot be unwrapped.
+func (w *withoutToken) Is(target error) bool { return errors.Is(w.err, target) }

@@ -27,7 +27,9 @@ type Context struct {
 // once. When ctx ends before call is begun, Run does not begin it and returns ctx's cause.
 //
 // A server that hangs delays call by StartWithin of the [Config] when it takes no start, and else
-// by one request's bound; the return of Run by one request's bound more.
+// by one request's bound; the return of Run by one request's bound more. A transport or an outbox that
+// panics or does not come back, and an OnTrouble that does, change nothing of what Run returns:
+// each step goes on without them, two seconds after its bound at the latest, and each OnTrouble after one.
 func (c *Client) Run(ctx context.Context, task string, call func(context.Context, Context) error) error {
 	return c.RunWith(ctx, StartOptions{}, task, call)
 }
@@ -66,7 +68,7 @@ func (c *Client) prepare(ctx context.Context, o StartOptions, task string) (at C
 		}
 	}
 	tools := c.Tools
-	turn, err := c.Start(ctx, o)
+	turn, err := c.startApart(ctx, o)
 	switch {
 	case err == nil:
 		at.Turn, tools = turn, turn.Tools
@@ -78,7 +80,7 @@ func (c *Client) prepare(ctx context.Context, o StartOptions, task string) (at C
 		at.Problems = append(at.Problems, err)
 		c.withoutTurns.Do(func() { c.onTrouble(fmt.Errorf("this client's calls have context and no turn: %w", err)) })
 	}
-	if at.Compass, err = tools.Compass(ctx, task); err != nil {
+	if at.Compass, err = c.compassApart(ctx, tools, task); err != nil {
 		missing("context", err)
 	}
 	return at
@@ -89,7 +91,7 @@ func (c *Client) close(ctx context.Context, t *Turn, s Status) {
 	if t == nil {
 		return
 	}
-	_, err := t.Complete(ctx, s, "")
+	_, err := bounded(c, c.http.Timeout+grace, func() (Receipt, error) { return t.Complete(ctx, s, "") })
 	e, answered := errors.AsType[*Error](err)
 	switch {
 	case err == nil, answered && e.final() && c.dropsTold:

@@ -42,7 +42,12 @@ func (c *Client) send(ctx context.Context, r request, answer interface{ whole() 
 }
 
 func (c *Client) post(ctx context.Context, r request) (status int, body []byte, err error) {
-	unanswered := func(err error) error { return &Error{Op: r.op, cause: err} }
+	unanswered := func(err error) error { return &Error{Op: r.op, cause: c.cause(err)} }
+	defer func() {
+		if p := recover(); p != nil { // of the transport
+			err = &Error{Op: r.op, cause: c.panicked(p)}
+		}
+	}()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/context/"+r.op, bytes.NewReader(r.body))
 	if err != nil {
 		return 0, nil, unanswered(err)

@@ -9,7 +9,8 @@ import (
 
 // Tools are the seven tools of a project: those of a [Turn] in that turn, those of a
 // [Client] outside any. Every call is recorded as an interaction of its own, and none is
-// repeated. Errors are of type *[Error].
+// repeated but one that found the Build being opened (build_opening): once, after the server's Retry-After, if that
+// is within the bound of one request. Errors are of type *[Error].
 type Tools struct {
 	client *Client
 	turn   string
@@ -238,8 +239,24 @@ func use[T any](ctx context.Context, t Tools, tool string, body any) (T, error) 
 		return none, err
 	}
 	a := answer[T]{turn: t.turn}
-	if err := t.client.send(ctx, request{op: tool, body: raw, turn: t.turn}, &a); err != nil {
+	if err := t.client.ask(ctx, request{op: tool, body: raw, turn: t.turn}, &a); err != nil {
 		return none, err
 	}
 	return a.value, nil
+}
+
+// ask sends a call. When it hears that the Build is being opened it asks again, once, within the same bound.
+func (c *Client) ask(ctx context.Context, r request, a interface{ whole() bool }) error {
+	ctx, cancel := context.WithTimeout(ctx, c.http.Timeout)
+	defer cancel()
+	err := c.send(ctx, r, a)
+	e, _ := errors.AsType[*Error](err)
+	by, _ := ctx.Deadline()
+	if !hasReason(err, "build_opening") || e.RetryAfter == 0 || e.RetryAfter >= time.Until(by) {
+		return err
+	}
+	if c.wait(ctx, e.RetryAfter) != nil {
+		return err // ctx has ended
+	}
+	return c.send(ctx, r, a)
 }

@@ -63,10 +63,11 @@ func (a Answer) verdict() verdict {
 }
 
 // MinBackoff and MaxBackoff bound how long a report waits between two attempts, unless
-// the server asks for more.
+// the server asks for more; no wish of it is obeyed beyond MaxRetryAfter.
 const (
-	MinBackoff = 500 * time.Millisecond
-	MaxBackoff = time.Minute
+	MinBackoff    = 500 * time.Millisecond
+	MaxBackoff    = time.Minute
+	MaxRetryAfter = 5 * time.Minute
 )
 
 // backoff is how long to wait after so many attempts. chance is in [0, 1).

@@ -24,7 +24,8 @@
 // 408, 425, 429, a redirect, 409 with the reason idempotency_in_progress, and an answer that the [Send]
 // says is about who has asked ([Answer].Keep). Every other 4xx is final: the report is dropped. So is one that is [MaxAge] old. A report is tried again after half a
 // second, then after twice as long each time, [MaxBackoff] at most, a random part of it
-// less so that many processes do not come at once; a Retry-After that asks for more is obeyed.
+// less so that many processes do not come at once; a Retry-After that asks for more is obeyed, up to
+// [MaxRetryAfter]. What would be due later than that was put off before the clock was set back, and is due.
 //
 // Nothing disappears silently: what is dropped is told through [Options.Told] and counted, and an
 // outbox that holds [MaxEntries] refuses the next report with [ErrFull] instead of dropping an older one.

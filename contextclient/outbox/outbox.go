@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 )
@@ -11,9 +12,10 @@ import (
 // Options are those of an outbox. The zero value is usable.
 type Options struct {
 	// Told is called for each report that is dropped, and for a file that is set aside, by the
-	// goroutine that found it, without any lock held. It may be called by several at once.
+	// goroutine that found it, without any lock held. It may be called by several at once. Its panic is
+	// logged and goes no further.
 	Told func(Dropped)
-	// SendBound bounds one attempt; 0 means ten seconds.
+	// SendBound bounds one attempt; 0 means ten seconds. It is a minute at most.
 	SendBound time.Duration
 	// NoSync leaves it to the system when the file gets to the disk: faster, and safe against the death of a
 	// process, but a power cut may cost what the last seconds brought.
@@ -95,6 +97,7 @@ func assemble(s store, o Options) *Outbox {
 	if o.SendBound <= 0 {
 		o.SendBound = 10 * time.Second
 	}
+	o.SendBound = min(o.SendBound, time.Minute)
 	if o.now == nil {
 		o.now = time.Now
 	}
@@ -240,13 +243,13 @@ func (o *Outbox) settle(ctx context.Context, e Entry, answer Answer, sent error)
 		case keep:
 			kept := &s.Entries[at]
 			kept.SendingUntil = time.Time{}
-			kept.NotBefore = now.Add(max(backoff(kept.Attempts, o.options.chance()), answer.RetryAfter))
+			kept.NotBefore = now.Add(max(backoff(kept.Attempts, o.options.chance()), min(answer.RetryAfter, MaxRetryAfter)))
 		}
 		return true, nil
 	})
 	switch {
 	case what == refused:
-		o.options.Told(Dropped{Entry: e, Status: answer.Status, Reason: answer.Reason, Detail: answer.Detail})
+		o.tell(Dropped{Entry: e, Status: answer.Status, Reason: answer.Reason, Detail: answer.Detail})
 		return errors.Join(&RefusedError{answer}, err)
 	case what == keep:
 		return errors.Join(&KeptError{answer, sent}, err)
@@ -285,15 +288,26 @@ func (o *Outbox) update(ctx context.Context, change func(*State, time.Time) (cha
 		return changed || len(old) > 0
 	})
 	if aside != "" {
-		o.options.Told(Dropped{Aside: aside})
+		o.tell(Dropped{Aside: aside})
 	}
 	if err != nil {
 		return 0, err
 	}
 	for _, e := range old {
-		o.options.Told(Dropped{Entry: e})
+		o.tell(Dropped{Entry: e})
 	}
 	return len(old), failed
+}
+
+// tell calls Told, whose panic changes nothing of what has become of a report.
+func (o *Outbox) tell(d Dropped) {
+	defer func() {
+		if recover() != nil {
+			defer func() { _ = recover() }() // the logger's own; there is nobody left to tell
+			slog.Error("Told of an outbox panicked, which is logged in its place", "dropped", d.String())
+		}
+	}()
+	o.options.Told(d)
 }
 
 // now is the time of the wall clock, without the reading of the clock that stands still
@@ -312,17 +326,17 @@ func (s *State) find(key string) int {
 func (s *State) remove(at int) { s.Entries = append(s.Entries[:at], s.Entries[at+1:]...) }
 
 // expire takes out what is too old. A clock that was set back must not hold a report
-// longer than it was meant to be held.
+// longer than it was meant to be held: no wait and no mark reaches further than MaxRetryAfter.
 func (s *State) expire(now time.Time) (old []Entry) {
 	var kept []Entry
 	for _, e := range s.Entries {
 		if e.CreatedAt.After(now) {
 			e.CreatedAt = now
 		}
-		if e.NotBefore.After(now.Add(MaxAge)) {
+		if e.NotBefore.After(now.Add(MaxRetryAfter)) {
 			e.NotBefore = now
 		}
-		if e.SendingUntil.After(now.Add(MaxAge)) {
+		if e.SendingUntil.After(now.Add(MaxRetryAfter)) {
 			e.SendingUntil = now
 		}
 		if now.Sub(e.CreatedAt) >= MaxAge && e.free(now) {

@@ -219,6 +219,7 @@ func TestNotBefore(t *testing.T) {
 	}{
 		{"a server error", Answer{Status: 503}, 500 * time.Millisecond},
 		{"a wish for more", Answer{Status: 429, RetryAfter: 90 * time.Second}, 90 * time.Second},
+		{"a wish without measure", Answer{Status: 429, RetryAfter: 18 * time.Hour}, MaxRetryAfter},
 		{"a wish for less", Answer{Status: 503, RetryAfter: time.Millisecond}, 500 * time.Millisecond},
 	} {
 		k := newClock()
@@ -304,6 +305,41 @@ func TestClockSetBack(t *testing.T) {
 	c.turn(24 * time.Hour)
 	if s := state(t, box); len(s.Entries) != 0 {
 		t.Errorf("%+v is kept for more than a day", s.Entries)
+	}
+}
+
+// A clock that is set back by hours lets no report wait for hours: neither one that was put off nor
+// one whose sender has died.
+func TestClockSetBackByHours(t *testing.T) {
+	for name, send := range map[string]Send{
+		"put off":     answers(Answer{Status: 429, RetryAfter: 18 * time.Hour}),
+		"unreachable": unreachable,
+		"dead":        func(context.Context, Entry) (Answer, error) { panic("dies") },
+	} {
+		c := newClock()
+		onBoth(t, Options{now: c.read}, func(t *testing.T, box *Outbox) {
+			func() {
+				defer func() { _ = recover() }()
+				_ = box.Deliver(t.Context(), report(1), send)
+			}()
+			c.turn(-2 * time.Hour)
+			if f, err := box.Flush(t.Context(), answers(Answer{Status: 200})); err != nil || f.Delivered != 1 {
+				t.Errorf("%s: %+v, %v", name, f, err)
+			}
+			c.turn(2 * time.Hour)
+		})
+	}
+}
+
+// Told that panics takes nothing from whoever has delivered, and nothing of it is done twice.
+func TestToldPanics(t *testing.T) {
+	box := New(Options{Told: func(Dropped) { panic("told") }})
+	err := box.Deliver(t.Context(), report(1), answers(Answer{Status: 410, Reason: "turn_expired"}))
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Answer.Reason != "turn_expired" {
+		t.Error(err)
+	}
+	if s := state(t, box); len(s.Entries) != 0 || s.Counts.Refused != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 
