@@ -26,7 +26,7 @@ import (
 // Bounds. They are of one process.
 const (
 	MaxOpen  = 64              // Builds
-	MaxBytes = 1 << 30         // of documents in all of them; their indexes take about three times as much disk
+	MaxBytes = 2 << 30         // of disk and memory in all of them, roughly
 	Patience = 3 * time.Second // with an opening, of a call
 	Longest  = 5 * time.Minute // of an opening
 	Rest     = 5 * time.Second // after one that failed
@@ -66,7 +66,7 @@ type Open struct {
 	shelf *Shelf
 	err   error
 	ready chan struct{} // closed once Build or err is there
-	bytes int64         // of its documents; under shelf.mu, as the rest
+	bytes int64         // that it takes; under shelf.mu, as the rest
 	users int
 	used  int64
 }
@@ -120,7 +120,7 @@ func (s *Shelf) fill(o *Open, digest string) {
 	<-s.turn
 	s.mu.Lock()
 	if o.Build, o.err = b, err; err == nil {
-		o.bytes = b.Manifest().Bytes()
+		o.bytes = b.Size()
 	}
 	s.mu.Unlock()
 	s.evict()

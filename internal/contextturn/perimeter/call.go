@@ -213,6 +213,8 @@ func (p *Perimeter) ask(ctx context.Context, by *Caller, digest string, r tools.
 		return denied(turn.ItemNotFound, "The Build has no such item or case for this profile.")
 	case errors.Is(err, tools.ErrRequest):
 		return denied(turn.BodyInvalid, "The tool takes no such request.")
+	case errors.Is(err, tools.ErrTooLong):
+		return denied(turn.LimitReached, "The call works longer than it may; ask with fewer or rarer words.")
 	case err != nil:
 		return err
 	}
