@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +97,31 @@ func TestCoverageGate(t *testing.T) {
 	}
 	if err := coverageGate(new(bytes.Buffer), "one", "gone"); err == nil {
 		t.Error("a profile that is not there is no error")
+	}
+}
+
+// Every test of the contract that check runs exists, so that one that is renamed is not left out.
+func TestContractTests(t *testing.T) {
+	files, err := filepath.Glob("../channel/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
+	}
+	exists := func(name string) bool { return bytes.Contains(source, []byte("\nfunc "+name+"(t *testing.T) {")) }
+	for _, name := range contractTests {
+		if !exists(name) {
+			t.Errorf("internal/channel has no test %s", name)
+		}
+	}
+	if exists("TestGone") {
+		t.Error("control: a test that is not there is found")
 	}
 }
 
