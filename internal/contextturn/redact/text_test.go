@@ -254,7 +254,9 @@ func TestLimit(t *testing.T) {
 
 // Beginnings without an end are read once, not once for each: the time per byte stays.
 func BenchmarkText(b *testing.B) {
-	for _, piece := range []string{"sk-", "eyJa.", "bearer ", "4 ", "a@", "-----BEGIN-----END", "\x00", "a"} {
+	for _, piece := range []string{
+		"sk-", "eyJa.", "bearer ", "4 ", "a@", "-----BEGIN-----END", "\x00", "a", "seif_ ", "SK-a1b2c3 ", "eyJa1b2c3 ", "bearer_token is ", "bearer_", "\"@", "\"a\"@[", "a%40[1", "---- BEGIN", "\U0001d7ff", "4._",
+	} {
 		for _, size := range []int{1 << 12, 1 << 18} {
 			b.Run(fmt.Sprintf("%q/%d", piece, size), func(b *testing.B) {
 				text := strings.Repeat(piece, size/len(piece))
