@@ -29,6 +29,7 @@ const LONGEST_WAIT = 60 * 1000;
 
 const START_ATTEMPTS = 3;
 const CLOSE_WITHIN = 2 * 1000; // a process that ends does not wait for a server that hangs
+const GRACE = 1000; // how much longer than a request run waits for its report to be put away
 
 /**
  * SeifError is a request that was refused or not answered. status is 0 when no
@@ -63,11 +64,14 @@ export class SeifError extends Error {
  * token     the client's bearer token
  * profile   is sent with every request, which the server refuses when the client is bound to another
  * fetch     what sends; the platform's by default. It must not repeat a request by itself
- * storage   where the outbox is kept: {load(), save(text), lock?(work)}, each of which may return a
- *           promise; in memory by default. One storage belongs to one named client
+ * storage   where the outbox is kept: {load(), save(text), lock?(work)}; in memory by default. One
+ *           storage belongs to one named client. load and save that return promises need lock, which
+ *           lets one work after the other do its part, of whoever has this storage; navigator.locks is
+ *           the lock where there is no other. Without either, a storage may be shared within one thread alone
  * onTrouble is told, as an Error without the token, that a call has no turn or no context, and what
- *           could not be reported; console.warn of its message by default
- * timeout   of one request, in milliseconds; five seconds by default
+ *           could not be reported; console.warn of its message by default. What it throws is warned of,
+ *           and nobody waits for what it returns
+ * timeout   of one request, and of one access to the storage, in milliseconds; five seconds by default
  * startWithin  of the start of a turn with all its attempts and the time between them, in milliseconds;
  *           five seconds by default. One attempt takes half of it at most
  * clock, later and random are the platform's time and chance; tests replace them. later(ms, work, idle)
@@ -86,6 +90,7 @@ export class SeifClient {
   #later;
   #random;
   #trouble;
+  #tokenForm; // finds the token in what somebody else says
   #outbox;
 
   constructor({
@@ -104,9 +109,10 @@ export class SeifClient {
     this.#clock = clock;
     this.#later = later;
     this.#random = random;
-    this.#trouble = onTrouble;
+    this.#trouble = telling(onTrouble);
+    this.#tokenForm = parted(token);
     this.#outbox = new Outbox({
-      base: this.#base, storage, clock, later, random, trouble: onTrouble,
+      base: this.#base, storage, clock, later, random, trouble: this.#trouble, within: timeout,
       send: (entry, signal) => this.#report(entry, signal),
     });
   }
@@ -132,7 +138,8 @@ export class SeifClient {
    * is reported as cancelled, every other one as failed.
    *
    * A server that hangs delays modelCall by startWithin when it takes no start, and
-   * else by one timeout; the end of run by one timeout more.
+   * else by one timeout; the end of run by one timeout more, and by a second more than
+   * that when the storage hangs too. The report goes its way then, and onTrouble is told.
    */
   async run(task, modelCall, { clientRef, signal } = {}) {
     const context = await this.#prepare(task, clientRef, signal);
@@ -178,8 +185,21 @@ export class SeifClient {
     return context;
   }
 
+  // close reports how a call ended. It never throws, and has its time.
   async #close(turn, status) {
     if (turn === null) return;
+    let cancel = () => {};
+    const late = new Promise((resolve) => {
+      cancel = this.#later(this.#timeout + GRACE, () => {
+        this.#trouble(new Error(`contextclient: the turn ${turn.id} is not known to be reported as ${status}: the storage of the outbox takes too long`));
+        resolve();
+      });
+    });
+    await Promise.race([this.#reported(turn, status), late]);
+    cancel();
+  }
+
+  async #reported(turn, status) {
     try {
       const { queued, why } = await turn.complete(status);
       if (!queued) return;
@@ -258,11 +278,22 @@ export class SeifClient {
     },
   };
 
-  #call(tool, body, { signal, turn } = {}) {
-    return this.#send(tool, {
+  // call asks a tool. When it hears that the Build is being opened, which is no delivery, it asks
+  // again, once, after the server's Retry-After, if all of it is within timeout.
+  async #call(tool, body, { signal, turn } = {}) {
+    const request = {
       body: JSON.stringify(body), turn, signal,
-      accept: (answer) => typeof answer.interaction?.id === "string" && (turn === undefined || answer.turnId === turn),
-    });
+      accept: (answer) => typeof answer.interaction?.id === "string" && (turn === undefined || answer.turnId === turn) && (tool !== "compass" || isCompass(answer)),
+    };
+    const end = this.#clock() + this.#timeout;
+    try {
+      return await this.#send(tool, request);
+    } catch (error) {
+      const wait = error?.retryAfter ?? 0;
+      if (error?.reasonCode !== "build_opening" || wait === 0 || this.#clock() + wait >= end) throw error;
+      await pause(this.#later, wait, signal);
+      return this.#send(tool, { ...request, within: end - this.#clock() });
+    }
   }
 
   async #report(entry, signal) {
@@ -288,17 +319,22 @@ export class SeifClient {
     signal?.addEventListener("abort", leave);
     try {
       signal?.throwIfAborted();
-      const response = await this.#fetch(`${this.#base}/context/${path}`, {
-        method: "POST", headers, body, signal: late.signal,
-        redirect: "manual", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer",
-      });
-      const answer = parsed(await read(response));
+      const exchange = async () => {
+        const response = await this.#fetch(`${this.#base}/context/${path}`, {
+          method: "POST", headers, body, signal: late.signal,
+          redirect: "manual", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer",
+        });
+        return { response, answer: parsed(await read(response)) };
+      };
+      // A fetch that does not look at its signal is left alone.
+      const gone = new Promise((_, reject) => late.signal.addEventListener("abort", () => reject(late.signal.reason)));
+      const { response, answer } = await Promise.race([exchange(), gone]);
       if (response.ok && answer !== undefined && accept(answer)) return answer;
       throw this.#refused(path, response, answer);
     } catch (error) {
       if (error instanceof SeifError) throw error;
       signal?.throwIfAborted();
-      throw new SeifError(`contextclient: ${path}: no answer: ${this.#shown(String(error?.cause?.message || error?.message))}`, { cause: error });
+      throw new SeifError(`contextclient: ${path}: no answer: ${this.#shown(String(error?.cause?.message || error?.message))}`, { cause: this.#cause(error) });
     } finally {
       cancel();
       signal?.removeEventListener("abort", leave);
@@ -319,9 +355,21 @@ export class SeifClient {
     );
   }
 
-  // shown is text of somebody else that may stand in an error: printable, short, without the token.
+  // shown is text of somebody else that may stand in an error: printable, short, without the token, which
+  // is looked for when nothing is taken out any more that may have parted it.
   #shown(text) {
-    return text.replaceAll(this.#token, "[token]").replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, "").slice(0, 500);
+    return text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, "").replace(this.#tokenForm, "[token]").slice(0, 500);
+  }
+
+  // cause is what an error of somebody else says, and nothing that it holds: a fetch may say what it
+  // was to send.
+  #cause(error, depth = 3) {
+    if (!(error instanceof Error) || depth === 0) return undefined;
+    const cause = this.#cause(error.cause, depth - 1);
+    const said = new Error(this.#shown(String(error.message)), cause === undefined ? undefined : { cause });
+    said.name = this.#shown(String(error.name));
+    if (typeof error.code === "string") said.code = this.#shown(error.code);
+    return said;
   }
 }
 
@@ -385,13 +433,18 @@ class Outbox {
   #why; // the newest reason why a report was not delivered
   #broken = new Map(); // turn -> before when nothing of it is tried, because the storage failed
   #working = Promise.resolve(); // the last access to the storage
+  #within; // of one access, in milliseconds
+  #lock; // lets work have the storage alone; undefined when there is none
   #cancel = () => {};
   #leaving = new AbortController(); // ends what is being sent when close has no time left
   #closed = false;
 
-  constructor({ base, storage, clock, later, random, trouble, send }) {
+  constructor({ base, storage, clock, later, random, trouble, send, within }) {
     this.#base = base;
     this.#storage = storage;
+    this.#within = within;
+    this.#lock = storage.lock?.bind(storage) ?? (storage.volatile ? undefined : lockOfOrigin());
+    if (this.#lock === undefined && [storage.load, storage.save].some((f) => f?.constructor?.name === "AsyncFunction")) throw new TypeError(NO_LOCK);
     this.#clock = clock;
     this.#later = later;
     this.#random = random;
@@ -442,7 +495,7 @@ class Outbox {
     }
   }
 
-  // lane sends what of a turn is due, after whatever of it is being sent.
+  // lane sends what of a turn is due, after whatever of it is being sent. It never throws.
   #lane(turn, force) {
     const pass = (this.#lanes.get(turn) ?? Promise.resolve()).then(() => this.#pass(turn, force)).then(() => this.#broken.delete(turn), (error) => {
       this.#broken.set(turn, this.#clock() + LONGEST_WAIT);
@@ -499,48 +552,101 @@ class Outbox {
     });
   }
 
-  // arm waits for the next report that becomes due and is not being sent.
+  // arm waits for the next report that becomes due and is not being sent. It never throws.
   async #arm() {
-    let all;
     try {
-      all = await this.#mine();
+      const all = await this.#mine();
+      const now = this.#clock();
+      const heads = new Map();
+      for (const e of all) {
+        if (heads.has(e.turn) || this.#lanes.has(e.turn)) continue;
+        const broken = this.#broken.get(e.turn) ?? 0;
+        heads.set(e.turn, Math.max(e.notBefore, broken > now + LONGEST_WAIT ? 0 : broken));
+      }
+      this.#cancel();
+      if (heads.size === 0 || this.#closed) return;
+      const due = Math.min(...heads.values());
+      this.#cancel = this.#later(Math.max(0, due - now), () => {
+        const now = this.#clock();
+        for (const [turn, at] of heads) if (at <= now) this.#lane(turn, false);
+        if (due > now) this.#arm(); // the clock was set back
+      }, true);
     } catch (error) {
       this.#trouble(error);
-      return;
+      this.#cancel();
+      if (!this.#closed) this.#cancel = this.#later(LONGEST_WAIT, () => this.#arm(), true);
     }
-    this.#cancel();
-    const heads = new Map();
-    for (const e of all) {
-      if (!heads.has(e.turn) && !this.#lanes.has(e.turn)) heads.set(e.turn, Math.max(e.notBefore, this.#broken.get(e.turn) ?? 0));
-    }
-    if (heads.size === 0 || this.#closed) return;
-    const due = Math.min(...heads.values());
-    this.#cancel = this.#later(Math.max(0, due - this.#clock()), () => {
-      const now = this.#clock();
-      for (const [turn, at] of heads) if (at <= now) this.#lane(turn, false);
-      if (due > now) this.#arm(); // the clock was set back
-    }, true);
   }
 
   async #mine() {
     return (await this.#change(() => {})).filter((e) => e.base === this.#base);
   }
 
-  // change lets work edit the stored entries, alone.
-  #change(work) {
-    const alone = this.#storage.lock?.bind(this.#storage) ?? ((f) => f());
-    const done = this.#working.then(() => alone(async () => {
-      const before = (await this.#storage.load()) ?? "";
-      const all = entriesOf(before);
+  // change lets work edit the stored entries, alone, and returns them. A storage that does not answer
+  // in time is an error: what has not been written by then is not.
+  async #change(work) {
+    let late = false;
+    let cancel;
+    const gone = new Promise((_, reject) => {
+      cancel = this.#later(this.#within, () => {
+        late = true;
+        reject(new Error("contextclient: the storage of the outbox does not answer"));
+      });
+    });
+    const done = this.#working.then(async () => {
+      let all;
+      const edit = () => late ? undefined : this.#edit(work, gone);
+      if (this.#lock === undefined) all = await edit();
+      else await this.#lock(async () => { all = await edit(); });
+      if (all === undefined) throw new Error("contextclient: the lock of the outbox's storage let nobody in");
+      return all;
+    });
+    this.#working = done.catch(() => {});
+    try {
+      return await Promise.race([done, gone]);
+    } finally {
+      cancel();
+    }
+  }
+
+  // edit does all of its part at once where the storage returns no promises, so that nobody of the same
+  // thread comes in between, whatever storage they have. Everybody else needs the lock.
+  #edit(work, gone) {
+    const change = (before) => {
+      const all = entriesOf(before ?? "");
+      const now = this.#clock();
+      for (const e of all) { // the clock was set back
+        e.queuedAt = Math.min(e.queuedAt, now);
+        if (e.notBefore > now + LONGEST_WAIT) e.notBefore = now;
+      }
       work(all);
       const after = JSON.stringify({ version: 1, entries: all });
-      if (after !== before && (all.length > 0 || before !== "")) await this.#storage.save(after);
-      return all;
-    }));
-    this.#working = done.catch(() => {});
-    return done;
+      if (after === (before ?? "") || (all.length === 0 && !before)) return all;
+      const saved = this.#storage.save(after);
+      return isPromise(saved) ? this.#locked(saved).then(() => all) : all;
+    };
+    const before = this.#storage.load();
+    return isPromise(before) ? Promise.race([this.#locked(before), gone]).then(change) : change(before);
+  }
+
+  // locked is what a storage has promised, which without a lock may be lost on the way.
+  #locked(promise) {
+    const own = Promise.resolve(promise);
+    if (this.#lock !== undefined) return own;
+    own.catch(() => {});
+    throw new TypeError(NO_LOCK);
   }
 }
+
+const NO_LOCK = "contextclient: a storage whose load or save returns a promise needs lock(work)";
+
+// lockOfOrigin lets one of all that run for an origin work at a time, where the engine can: in browsers.
+function lockOfOrigin() {
+  const locks = globalThis.navigator?.locks;
+  return typeof locks?.request === "function" ? (work) => locks.request("contextclient.outbox", work) : undefined;
+}
+
+const isPromise = (value) => typeof value?.then === "function";
 
 // entriesOf reads what save was given. Anything else is an error and stays as it is.
 function entriesOf(text) {
@@ -578,6 +684,31 @@ function about(what, error) {
   return new SeifError(`contextclient: ${what}: ${error.message.replace(/^contextclient: /, "")}`, { status, reasonCode, errors, retryAfter, cause: error });
 }
 
+// telling is onTrouble for those who must go on as they were, whatever it does.
+function telling(onTrouble) {
+  return (error) => {
+    const failed = () => {
+      try {
+        warn(about("onTrouble failed, which was to be told", error));
+      } catch {
+        // The console itself fails: there is nobody left to tell.
+      }
+    };
+    try {
+      if (!(error instanceof Error)) error = new Error(`contextclient: ${typeof error === "string" ? error : "something was thrown that is no error"}`);
+      Promise.resolve(onTrouble(error)).catch(failed);
+    } catch {
+      failed();
+    }
+  };
+}
+
+// parted finds a token, also one that something between its characters parts and a reader would put
+// together again: spaces, marks, whatever is not of its alphabet.
+function parted(token) {
+  return new RegExp([...token].map((c) => `\\u{${c.codePointAt(0).toString(16)}}`).join("[^\\x21-\\x7e]*"), "gu");
+}
+
 // warn is where trouble goes that nobody listens to.
 function warn(error) {
   console.warn(`contextclient: ${error.message.replace(/^contextclient: /, "")}`);
@@ -599,6 +730,11 @@ function checkedBase(baseUrl) {
 // randomKey is an idempotency key of 128 random bits.
 function randomKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+// isCompass says whether an answer has the forms that a model's call may rely on.
+function isCompass({ text = "", verdict = "", items = [] }) {
+  return typeof text === "string" && typeof verdict === "string" && Array.isArray(items);
 }
 
 function parsed(text) {
@@ -634,8 +770,9 @@ function laterOf(ms, work, idle = false) {
   return () => clearTimeout(timer);
 }
 
-function pause(later, ms, signal) {
-  return new Promise((resolve, reject) => {
+async function pause(later, ms, signal) {
+  signal?.throwIfAborted();
+  await new Promise((resolve, reject) => {
     const leave = () => {
       cancel();
       reject(signal.reason);

@@ -361,14 +361,10 @@ test("a server that hangs costs no more than it is given", async () => {
     w.hung = (w.hung ?? 0) + 1;
     return new Promise((_, reject) => init.signal.addEventListener("abort", () => reject(init.signal.reason)));
   };
-  // took is the time after which done is settled, to a tenth of a second.
   const took = async (w, done) => {
-    const began = w.now;
-    let over = false;
-    const settling = done.finally(() => { over = true; });
-    for (await settled(); !over && w.now - began < 60_000; await settled()) await w.pass(100);
-    await settling;
-    return w.now - began;
+    const { took, error } = await passing(w, done);
+    assert.equal(error, undefined);
+    return took;
   };
   for (const [names, more, before, after, close] of [
     [["start"], {}, 5000, 5000, 0],
@@ -443,6 +439,199 @@ test("a storage that fails costs a report and never the answer", async () => {
   assert.equal(full.of("complete").length, 1); // it does not turn in circles
   await full.pass(1);
   assert.equal(full.of("complete").length, 2);
+});
+
+// passing lets time go on until done is settled, a tenth of a second at a time, and says what came of it and when.
+const passing = async (w, done) => {
+  const began = w.now;
+  let over = false;
+  const outcome = done.then((value) => ({ value }), (error) => ({ error })).finally(() => { over = true; });
+  for (await settled(); !over && w.now - began < 60_000; await settled()) await w.pass(100);
+  return over ? { ...(await outcome), took: w.now - began } : { took: Infinity };
+};
+
+test("whatever is called for the protocol's sake, and however it fails, the answer and the error are the model's", async (t) => {
+  t.mock.method(console, "warn", () => {});
+  const never = () => new Promise(() => {});
+  const failure = new Error("the model is away");
+  const refused = (w) => { w.answers.complete = problem(409, "turn_closed"); };
+  const only = (name, f) => (w) => (url, init) => (url.endsWith(name) ? f() : w.fetch(url, init));
+  const throws = () => { throw new Error("in its place"); };
+  for (const [what, within, more, prepare] of [
+    ["onTrouble throws", 0, () => ({ onTrouble: throws }), refused],
+    ["onTrouble throws of a start", 0, () => ({ onTrouble: throws }), (w) => { w.answers.start = problem(401, "token_invalid"); }],
+    ["onTrouble throws of a compass", 0, () => ({ onTrouble: throws }), (w) => { w.answers.compass = lost(); }],
+    ["onTrouble throws nothing", 0, () => ({ onTrouble: () => { throw undefined; } }), refused],
+    ["onTrouble rejects", 0, () => ({ onTrouble: async () => throws() }), refused],
+    ["onTrouble never settles", 0, () => ({ onTrouble: never }), refused],
+    ["onTrouble is none", 0, () => ({ onTrouble: null }), refused],
+    ["load throws", 0, () => ({ storage: { load: throws, save() {} } })],
+    ["load throws nothing", 0, () => ({ storage: { load: () => { throw undefined; }, save() {} } })],
+    ["load never settles", 5000, () => ({ storage: { load: never, save() {}, lock: (work) => work() } })],
+    ["save never settles", 5000, () => ({ storage: { load: () => null, save: never, lock: (work) => work() } })],
+    ["lock never settles", 5000, () => ({ storage: { load: () => null, save() {}, lock: never } })],
+    ["lock lets nobody in", 0, () => ({ storage: { load: () => null, save() {}, lock: async () => {} } })],
+    ["an access takes four seconds", 6000, (w) => ({ storage: { load: () => new Promise((resolve) => w.timers.add({ at: w.now + 4000, work: () => resolve(null) })), save() {}, lock: (work) => work() } })],
+    ["fetch of a start does not look at its signal", 5000, (w) => ({ fetch: only("start", never)(w) })],
+    ["fetch of a compass does not look at its signal", 5000, (w) => ({ fetch: only("compass", never)(w) })],
+    ["fetch of a report does not look at its signal", 5000, (w) => ({ fetch: only("complete", never)(w) })],
+    ["fetch throws nothing", 5000, (w) => ({ fetch: only("start", () => { throw undefined; })(w) })],
+    ["a compass of other forms", 0, () => ({}), (w) => { w.answers.compass = [200, { interaction: { id: "i" }, turnId, text: 5, items: "none" }]; }],
+  ]) {
+    for (const call of [() => "the answer", () => { throw failure; }, () => { throw undefined; }]) {
+      const w = new World();
+      prepare?.(w);
+      let calls = 0;
+      const outcome = await passing(w, w.client(more(w)).run("task", (context) => {
+        calls++;
+        assert.equal(typeof context.text, "string", what);
+        return call();
+      }));
+      assert.equal(calls, 1, what);
+      assert.ok(outcome.took <= within, `${what}: ${outcome.took} ms, want ${within} at most`);
+      const { took, ...came } = outcome;
+      let expected;
+      try { expected = { value: call() }; } catch (error) { expected = { error }; }
+      assert.deepEqual(came, expected, what);
+      if (!what.startsWith("onTrouble")) assert.ok(w.troubles.length > 0, what);
+      for (const e of w.troubles) assert.ok(e instanceof Error, what);
+      await w.pass(120_000); // what waits in the background fails as quietly
+    }
+  }
+});
+
+test("a storage that hung is asked again when it has recovered", async () => {
+  const w = new World();
+  const memory = memoryStorage();
+  let hangs = true;
+  const storage = { load: () => (hangs ? new Promise(() => {}) : memory.load()), save: memory.save, lock: (work) => work() };
+  const client = w.client({ storage });
+  assert.match((await passing(w, client.turn(turnId).complete("completed"))).error.message, /does not answer/);
+  hangs = false;
+  assert.equal((await passing(w, client.turn(turnId).complete("completed"))).value.queued, false);
+});
+
+test("what is said to be queued is in the storage, whoever else has it", async () => {
+  const ids = ["trn_1", "trn_2", "trn_3"];
+  const kept = (text) => JSON.parse(text).entries.map((e) => e.turn).sort();
+  const complete = (clients) => Promise.all(clients.map((c, i) => c.turn(ids[i]).complete("completed")));
+  const w = new World();
+  w.answers.complete = lost();
+
+  // Storages of their own on one thing that answers at once: nobody comes in between.
+  const items = new Map();
+  const own = () => itemStorage({ getItem: (name) => items.get(name) ?? null, setItem: (name, text) => items.set(name, text) });
+  assert.deepEqual((await complete(ids.map(() => w.client({ storage: own() })))).map((r) => r.queued), [true, true, true]);
+  assert.deepEqual(kept(items.get("contextclient.outbox")), ids);
+
+  // One that takes its time, with a lock.
+  let text = null;
+  const turns = async (n) => { for (let i = 0; i < n; i++) await new Promise(setImmediate); };
+  let last = Promise.resolve();
+  const lock = (work) => (last = last.then(work, work));
+  const slow = (more) => ({ load: async () => { await turns(2); return text; }, save: async (t) => { await turns(2); text = t; }, ...more });
+  assert.deepEqual((await complete(ids.map(() => w.client({ storage: slow({ lock }) })))).map((r) => r.queued), [true, true, true]);
+  assert.deepEqual(kept(text), ids);
+
+  // Without a lock it is refused: at once where that can be seen, else before anything is said to be kept.
+  assert.throws(() => w.client({ storage: slow() }), /needs lock/);
+  const { load, save } = slow();
+  for (const storage of [{ load: () => load(), save: () => {} }, { load: () => null, save: (t) => save(t) }]) {
+    await assert.rejects(w.client({ storage }).turn("trn_1").complete("completed"), /needs lock/);
+  }
+  await turns(9);
+
+  // Where the engine has locks for an origin, they are the lock.
+  const before = Object.getOwnPropertyDescriptor(globalThis, "navigator");
+  const names = new Set();
+  Object.defineProperty(globalThis, "navigator", { configurable: true, value: { locks: { request: (name, work) => { names.add(name); return lock(work); } } } });
+  try {
+    text = null;
+    assert.deepEqual((await complete(ids.map(() => w.client({ storage: slow() })))).map((r) => r.queued), [true, true, true]);
+    assert.deepEqual(kept(text), ids);
+    assert.deepEqual([...names], ["contextclient.outbox"]);
+  } finally {
+    if (before === undefined) delete globalThis.navigator;
+    else Object.defineProperty(globalThis, "navigator", before);
+  }
+});
+
+test("a clock that is set back lets no report wait for hours, and keeps none longer", async () => {
+  const w = new World();
+  const client = w.client();
+  w.answers.complete = lost();
+  assert.equal((await client.turn(turnId).complete("completed")).queued, true);
+  const set = (back) => { // timers do not know of the clock
+    w.now -= back;
+    for (const timer of w.timers) timer.at -= back;
+  };
+  set(2 * 60 * 60 * 1000);
+  await w.pass(750);
+  await w.pass(0);
+  assert.equal(w.of("complete").length, 2);
+  await w.pass(OUTBOX_AGE);
+  assert.equal(await client.pending(), 0);
+  assert.match(w.troubles.at(-1).message, /24 hours/);
+
+  // So it is with one that a failed storage has put off.
+  const broken = new World();
+  const memory = memoryStorage();
+  let fails = true;
+  const save = (text) => {
+    if (fails && !text.includes(turnId)) throw new Error("the disk is full");
+    memory.save(text);
+  };
+  const other = broken.client({ storage: { load: memory.load, save } });
+  await other.turn(turnId).complete("completed");
+  broken.now -= 2 * 60 * 60 * 1000;
+  for (const timer of broken.timers) timer.at -= 2 * 60 * 60 * 1000;
+  fails = false;
+  await broken.pass(60_000);
+  await broken.pass(0);
+  assert.equal(await other.pending(), 0);
+});
+
+test("a token that something parts is put together by nobody", async () => {
+  for (const between of ["", "\u200b", "\u00ad", "\u2060", "\ufeff", "\u202e", "\0", "\u001b", "\n", "\u2028", "\u00a0", " ", "\u034f", "\ufe0f", "\u0301", "\u{e0041}", "\ud800", "\u200b \u200b"]) {
+    for (const at of [1, 5, 9, token.length - 1]) {
+      const parts = token.slice(0, at) + between + token.slice(at);
+      const w = new World();
+      w.answers.doctor = [403, { reasonCode: "r" + parts, detail: "d" + parts, errors: [{ location: "body", message: parts }] }];
+      const refused = await w.client().doctor().catch((e) => e);
+      assert.equal(refused.message, "contextclient: doctor: 403 r[token] d[token] body: [token]", JSON.stringify(between));
+      const thrown = Object.assign(new TypeError("dump of " + parts, { cause: Object.assign(new Error("bytes of " + parts), { code: "ECONNRESET" }) }), { headers: parts });
+      const unanswered = await w.client({ fetch: async () => { throw thrown; } }).doctor().catch((e) => e);
+      assert.equal(unanswered.cause.cause.code, "ECONNRESET");
+      for (const e of [refused, unanswered]) {
+        const shown = inspect(e, { depth: 9, showHidden: true }) + JSON.stringify(e);
+        assert.ok(!shown.includes(token) && !shown.includes(parts) && !shown.includes(JSON.stringify(parts).slice(1, -1)), shown);
+      }
+    }
+  }
+});
+
+test("an observation that is refused is told and dropped, and keeps nothing from going", async () => {
+  const w = new World();
+  w.answers.observations = problem(400, "body_invalid");
+  const client = w.client();
+  const turn = client.turn(turnId);
+  await assert.rejects(turn.observe("mcp__seif__find", "sk-live-0123456789abcdef0123456789abcdef"), (e) => e.reasonCode === "body_invalid" && !e.temporary);
+  assert.equal(await client.pending(), 0);
+  assert.equal((await turn.complete("completed")).queued, false);
+  assert.equal(w.of("observations").length, 1);
+});
+
+test("a call that finds the Build being opened is made once more when there is time", async () => {
+  for (const [refusals, after, asked, text] of [[1, "2", 2, "Returns within 30 days."], [2, "2", 2, ""], [1, "5", 1, ""], [1, "0", 1, ""]]) {
+    const w = new World();
+    let left = refusals;
+    w.answers.compass = () => (--left >= 0 ? problem(503, "build_opening", { "retry-after": after }) : undefined);
+    const { value, took } = await passing(w, w.client().run("task", (context) => context.text));
+    assert.equal(value, text);
+    assert.equal(w.of("compass").length, asked);
+    assert.equal(took, asked === 2 ? 2000 : 0);
+    assert.equal(w.troubles.length, text === "" ? 1 : 0);
+  }
 });
 
 test("https, or loopback", () => {
