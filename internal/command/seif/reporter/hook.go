@@ -94,7 +94,7 @@ func observe(i intention, began time.Time) string {
 	case os.Getenv(contextclient.TurnVariable) == "":
 		return "not reported: no turn is named in " + contextclient.TurnVariable
 	case !turn.IsTool(i.tool) || !turn.IsToolUseID(i.toolUseID):
-		return "not reported: the tool's name or the id of its use is not of the form that the protocol has"
+		return "not reported: the tool's name or the id of its use is not of the form that the protocol has, or looks like a secret"
 	}
 	var heard complaints
 	place, err := FromEnvironment(outbox.Options{Told: heard.dropped, SendBound: sendWithin, NoSync: true})
