@@ -140,7 +140,7 @@ var reasons = []Reason{
 	{turn.TurnExpired, 410, "Turn expired", "A turn lasts 15 minutes: open a new one.", 0},
 	{turn.LimitReached, 429, "Limit reached", "Open a new turn when this one is used up; complete turns that are open, or try again after Retry-After, when the client has too many.", time.Minute},
 	{turn.BuildMissing, 409, "No Build", "Ask the owner to publish context for this environment; doctor and report-gap work without.", 0},
-	{turn.BuildOpening, 503, "Build is being opened", "Ask again after Retry-After; after a start the first calls of a large Build meet this.", 5 * time.Second},
+	{turn.BuildOpening, 503, "Build is being opened", "Ask again after Retry-After; after a start the first calls of a large Build meet this.", time.Second},
 	{turn.ItemNotFound, 404, "Item not found", "Use what compass or find has answered to this client.", 0},
 	{authority.AlreadyExists, 409, "There already", "Use what is there, or make another under another name; nothing was changed.", 0},
 	{authority.ClientRevoked, 409, "Client revoked", "A revoked client stays so: create another.", 0},

@@ -27,7 +27,7 @@ import (
 const (
 	MaxOpen  = 64              // Builds
 	MaxBytes = 2 << 30         // of disk and memory in all of them, roughly
-	Patience = 3 * time.Second // with an opening, of a call
+	Patience = 2 * time.Second // with an opening, of a call
 	Longest  = 5 * time.Minute // of an opening
 	Rest     = 5 * time.Second // after one that failed
 )
