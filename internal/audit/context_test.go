@@ -168,9 +168,6 @@ func (d desk) turns() []told {
 	// shared is the start of a turn with the shared token, which names no invoker.
 	shared, claimed := *opened, *complete("failed", "REPORTED_FAILED", 0, 0)
 	shared.Client, claimed.Class = "shr_"+someID, "observed"
-	// secret is an observation whose id is a token.
-	secret := *observed
-	secret.ToolUseID = "seif_" + someID + "0123456789a"
 	return []told{
 		{name: "turn-open", status: "OPEN", raw: d.export(s, opened), says: "the turn is OPEN with 0 context deliveries, 0 observations and 0 late reports. A start was received; no completion was observed yet."},
 		{
@@ -205,7 +202,6 @@ func (d desk) turns() []told {
 		{name: "turn-report-as-observed", rule: "class", raw: d.export(s, opened, &claimed)},
 		{name: "turn-expired-early", rule: "expired", raw: d.export(s, opened, later{&turn.Expiry{}, end - time.Millisecond})},
 		{name: "turn-late-and-open", rule: "late", raw: d.export(s, opened, &turn.Late{Reported: "completed"})},
-		{name: "turn-observation-with-secret", rule: "observation", raw: d.export(s, opened, &secret)},
 		{name: "turn-of-shared-token", rule: "client", raw: d.export(s, &shared)},
 	}
 }

@@ -67,16 +67,20 @@
 // seconds is given up with [ErrTooLong]; it looks at its context wherever it may be long.
 package tools
 
-import "time"
+import (
+	"time"
+
+	"countersign/internal/contextturn/turn"
+)
 
 // Bounds of what is handed out.
 const (
 	// MaxItems bounds the items of a compass.
-	MaxItems = 5
+	MaxItems = turn.MaxCompass
 	// MaxText bounds the text of a compass, in bytes.
 	MaxText = 64 << 10
 	// MaxLimit bounds the items of a find.
-	MaxLimit = 20
+	MaxLimit = turn.MaxItems
 	// DefaultLimit is how many items a find returns when no limit is asked for.
 	DefaultLimit = 10
 	// MaxSnippet bounds a snippet, in bytes without its dots.

@@ -164,6 +164,9 @@ func (d *Deciding) Observe(o Observation) *authority.Denial {
 	if denial := d.Takes(); denial != nil {
 		return denial
 	}
+	if IsSecret(o.Tool) || IsSecret(o.ToolUseID) {
+		return &authority.Denial{Reason: BodyInvalid, Detail: "A value looks like a secret; none is stored."}
+	}
 	if d.fold.s.Observations >= MaxObservations {
 		return &authority.Denial{Reason: LimitReached, Detail: fmt.Sprintf("The turn has its %d observations.", MaxObservations)}
 	}

@@ -406,3 +406,22 @@ func TestBoundaries(t *testing.T) {
 		t.Errorf("of a turn in which nothing happened: %q", got)
 	}
 }
+
+// What looks like a secret is not recorded, where evidence would hold it for good. The
+// machine does not ask: a chain stays lawful whatever is found later.
+func TestSecretIDs(t *testing.T) {
+	s, _, err := turn.Start(by, turn.Label{}, nil, subject, dawn, [32]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := "seif_" + strings.Repeat("Aa0_-", 9)
+	for _, o := range []turn.Observation{{Event: turn.PreToolUse, Tool: "mcp__seif__x", ToolUseID: secret[:48]}, {Event: turn.PreToolUse, Tool: "mcp__seif__seif_" + strings.Repeat("a1b2c", 9)[:43], ToolUseID: "1"}} {
+		d := turn.Begin(s, dawn, [32]byte{2})
+		if denial := d.Observe(o); denial == nil || denial.Reason != turn.BodyInvalid || strings.Contains(denial.Detail, o.ToolUseID) && o.ToolUseID != "1" {
+			t.Errorf("%+v: %+v", o, denial)
+		}
+		if out, err := d.Done(); err != nil || len(out.Drafts) > 0 {
+			t.Errorf("%+v, %v", out, err)
+		}
+	}
+}

@@ -83,7 +83,7 @@ func (Observed) EventType() string { return "contextturn.observed" }
 
 func (e Observed) apply(f *fold) {
 	f.open()
-	f.must(e.Event == PreToolUse && IsTool(e.Tool) && IsToolUseID(e.ToolUseID) && e.Class == ClassObserved, "observation", "an observation is a bounded pre_tool_use of an mcp__seif__ tool, and holds nothing that looks like a secret")
+	f.must(e.Event == PreToolUse && IsTool(e.Tool) && IsToolUseID(e.ToolUseID) && e.Class == ClassObserved, "observation", "an observation is a bounded pre_tool_use of an mcp__seif__ tool")
 	f.must(f.s.Observations < MaxObservations, "observations", "a turn has at most 200 observations")
 	f.s.Observations++
 }

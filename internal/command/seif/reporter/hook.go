@@ -93,7 +93,7 @@ func observe(i intention, began time.Time) string {
 		return "not reported: this is for the event PreToolUse only"
 	case os.Getenv(contextclient.TurnVariable) == "":
 		return "not reported: no turn is named in " + contextclient.TurnVariable
-	case !turn.IsTool(i.tool) || !turn.IsToolUseID(i.toolUseID):
+	case !turn.IsTool(i.tool) || !turn.IsToolUseID(i.toolUseID) || turn.IsSecret(i.tool) || turn.IsSecret(i.toolUseID):
 		return "not reported: the tool's name or the id of its use is not of the form that the protocol has, or looks like a secret"
 	}
 	var heard complaints
