@@ -128,26 +128,10 @@ func bounded(limit, most int) int {
 
 // Find returns subjects, newest id first. A limit below 1 or above 100 means 100.
 func (l *Ledger) Find(ctx context.Context, q ledger.Query) ([]ledger.Subject, error) {
-	texts := []string{q.Workspace, q.Kind, q.Before}
-	args := []any{q.Workspace, q.Kind}
-	parameter := func(value any) string {
-		args = append(args, value)
-		return fmt.Sprintf("$%d", len(args))
-	}
-	sql := `SELECT s.id, s.revision, s.sequence, s.head, s.state, s.due, s.updated FROM subjects s WHERE s.workspace = $1 AND s.kind = $2`
-	if q.Before != "" {
-		sql += " AND s.id < " + parameter(q.Before)
-	}
-	for _, a := range q.Where {
-		texts = append(texts, a.Name, a.Value)
-		name, value := parameter(a.Name), parameter(a.Value)
-		sql += ` AND EXISTS (SELECT FROM attributes a WHERE a.workspace = s.workspace AND a.kind = s.kind AND a.id = s.id AND a.name = ` + name +
-			` AND hashtextextended(a.value, 0) = hashtextextended(` + value + ` COLLATE "C", 0) AND a.value = ` + value + `)`
-	}
-	if !storable(texts...) {
+	sql, args := finding(q)
+	if sql == "" {
 		return nil, nil
 	}
-	sql += " ORDER BY s.id DESC LIMIT " + parameter(bounded(q.Limit, findLimit))
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
 	rows, err := l.reads.Query(ctx, sql, args...)
@@ -165,6 +149,41 @@ func (l *Ledger) Find(ctx context.Context, q ledger.Query) ([]ledger.Subject, er
 		return nil, fmt.Errorf("postgres: find: %w", err)
 	}
 	return subjects, nil
+}
+
+// finding is the statement of [Ledger.Find]; "" when nothing can match. The index of the
+// first attribute's value yields ids newest first, and each is looked up by its key, so that
+// what is read does not grow with what does not match. As joins the planner would go through
+// every subject where the server has no statistics yet: what it may not turn into one is a
+// scalar subquery, and one with OFFSET.
+func finding(q ledger.Query) (sql string, args []any) {
+	texts := []string{q.Workspace, q.Kind, q.Before}
+	args = []any{q.Workspace, q.Kind}
+	parameter := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	ids := "SELECT x.id FROM subjects x WHERE x.workspace = $1 AND x.kind = $2"
+	for i, a := range q.Where {
+		texts = append(texts, a.Name, a.Value)
+		name, value := parameter(a.Name), parameter(a.Value)
+		has := "%[1]s.workspace = $1 AND %[1]s.kind = $2 AND %[1]s.name = " + name +
+			" AND hashtextextended(%[1]s.value, 0) = hashtextextended(" + value + ` COLLATE "C", 0) AND %[1]s.value = ` + value
+		if i == 0 {
+			ids = "SELECT x.id FROM attributes x WHERE " + fmt.Sprintf(has, "x")
+			continue
+		}
+		ids += " AND (SELECT true FROM attributes a WHERE a.id = x.id AND " + fmt.Sprintf(has, "a") + ")"
+	}
+	if q.Before != "" {
+		ids += " AND x.id < " + parameter(q.Before)
+	}
+	ids += " ORDER BY x.id DESC LIMIT " + parameter(bounded(q.Limit, findLimit))
+	if !storable(texts...) {
+		return "", nil
+	}
+	return `SELECT s.id, s.revision, s.sequence, s.head, s.state, s.due, s.updated FROM (` + ids + `) found
+		CROSS JOIN LATERAL (SELECT * FROM subjects s WHERE s.workspace = $1 AND s.kind = $2 AND s.id = found.id OFFSET 0) s ORDER BY s.id DESC`, args
 }
 
 // one reads one row or returns [ledger.ErrNotFound].
