@@ -76,27 +76,16 @@ func (b *bareIndex) ask(ctx context.Context, task string) (string, error) {
 }
 
 // contextFloor is the least that a turn can cost: the engine's commits of the Changes that
-// the product makes, ready made but for ids and seals, and the bare query. It reads
-// nothing, decides nothing and encodes nothing.
+// the product makes, ready made but for ids and seals. It searches nothing, reads nothing,
+// decides nothing and encodes nothing.
 type contextFloor struct {
 	ledger committing
 	key    evidence.SigningKey
 	shape  shape
-	index  *bareIndex
-	tasks  []string
-	done   int
 }
 
 func newContextFloors(ctx context.Context, o order, l closable) (callers []cycler, err error) {
-	lib, err := newLibrary(contextDocuments)
-	if err != nil {
-		return nil, err
-	}
 	recorded, err := recordTurn(ctx, filepath.Dir(o.Dir))
-	if err != nil {
-		return nil, err
-	}
-	index, err := newBareIndex(ctx, filepath.Dir(o.Dir), lib)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +93,8 @@ func newContextFloors(ctx context.Context, o order, l closable) (callers []cycle
 	if err != nil {
 		return nil, err
 	}
-	tasks := lib.tasks(differentTasks)
-	for i := range o.Callers {
-		callers = append(callers, &contextFloor{ledger: l, key: loaded.Evidence(), shape: recorded, index: index, tasks: tasks, done: i})
+	for range o.Callers {
+		callers = append(callers, &contextFloor{ledger: l, key: loaded.Evidence(), shape: recorded})
 	}
 	return callers, nil
 }
@@ -187,13 +175,6 @@ func (f *contextFloor) next(ctx context.Context) (string, string, error) {
 			record := *r
 			record.Key, record.Subject.ID, record.Object, record.Principal = bareID(), id, id, "bench"
 			c.Record = &record
-		}
-		if len(recorded.Writes) > 1 {
-			task := f.tasks[f.done%len(f.tasks)]
-			f.done++
-			if _, err := f.index.ask(ctx, task); err != nil {
-				return "", "", err
-			}
 		}
 		if err := f.ledger.Commit(ctx, c).Err(); err != nil {
 			return "", "", err

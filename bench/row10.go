@@ -31,7 +31,7 @@ func contextTurns(ctx context.Context, b *bench) (_ []line, err error) {
 		return nil, err
 	}
 	note := func(x, y *contestant) string {
-		return fmt.Sprintf("%s %.0f turns/s, %s %.0f/s; a turn is start, compass over %d documents, complete: three commits", x.name, median(x.rates), y.name, median(y.rates), contextDocuments)
+		return fmt.Sprintf("%s %.0f turns/s, %s %.0f/s; a turn is start, compass over %d documents, complete: three commits, which alone are the floor", x.name, median(x.rates), y.name, median(y.rates), contextDocuments)
 	}
 	lines := []line{
 		{row: 10, name: "context turns on SQLite / floor", pairs: ratios(embedded.rates, embeddedFloor.rates), aim: atLeast(0.5), problems: problems, note: note(embedded, embeddedFloor)},

@@ -35,8 +35,10 @@ type InteractionRef struct {
 // Call answers a context tool in a turn of the caller's, or outside of turns when turnID
 // is "". The bounds and the form of r were checked.
 func (p *Perimeter) Call(ctx context.Context, by *Caller, turnID string, r tools.Request) (*Answer, error) {
+	var held *heldTurn
 	if turnID != "" {
-		if err := p.takesCall(ctx, by, turnID); err != nil {
+		var err error
+		if held, err = p.takesCall(ctx, by, turnID); err != nil {
 			return nil, err
 		}
 	}
@@ -55,7 +57,8 @@ func (p *Perimeter) Call(ctx context.Context, by *Caller, turnID string, r tools
 		if turnID == "" {
 			i, c, err = p.callOutside(ctx, by, a)
 		} else {
-			i, c, err = p.callIn(ctx, by, turnID, a)
+			i, c, err = p.callIn(ctx, by, turnID, held, a)
+			held = nil // who lost a race reads again
 		}
 		if err == nil && gap != nil {
 			c.Writes, c.Record = append(c.Writes, gap.write), gap.record
@@ -71,21 +74,33 @@ func (p *Perimeter) Call(ctx context.Context, by *Caller, turnID string, r tools
 	return &Answer{InteractionRef{i.ID, i.Call.Tool, i.At, i.Call.Build}, i.Turn, a.result}, nil
 }
 
-// takesCall denies a call before any content is looked at (S-043).
-func (p *Perimeter) takesCall(ctx context.Context, by *Caller, turnID string) error {
-	_, s, now, err := p.own(ctx, by, turnID)
-	if err != nil {
-		return err
-	}
-	return orNil(turn.Begin(s, now, seed()).TakesCall())
+// heldTurn is a turn as it was read, with a decision about it begun.
+type heldTurn struct {
+	subject ledger.Subject
+	d       *turn.Deciding
 }
 
-func (p *Perimeter) callIn(ctx context.Context, by *Caller, turnID string, a *answered) (*turn.Interaction, *ledger.Change, error) {
+// takesCall denies a call before any content is looked at (S-043).
+func (p *Perimeter) takesCall(ctx context.Context, by *Caller, turnID string) (*heldTurn, error) {
 	subject, s, now, err := p.own(ctx, by, turnID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d := turn.Begin(s, now, seed())
+	return &heldTurn{subject, d}, orNil(d.TakesCall())
+}
+
+// callIn records the call in the turn as it is held, or read anew without. What has become
+// of the turn since it was read is for the ledger to notice.
+func (p *Perimeter) callIn(ctx context.Context, by *Caller, turnID string, held *heldTurn, a *answered) (*turn.Interaction, *ledger.Change, error) {
+	if held == nil {
+		var err error
+		if held, err = p.takesCall(ctx, by, turnID); err != nil {
+			return nil, nil, err
+		}
+	}
+	subject, d := held.subject, held.d
+	s := d.State()
 	i, denial := d.Call(a.Answer)
 	if denial != nil {
 		return nil, nil, denial

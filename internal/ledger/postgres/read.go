@@ -167,13 +167,12 @@ func finding(q ledger.Query) (sql string, args []any) {
 	for i, a := range q.Where {
 		texts = append(texts, a.Name, a.Value)
 		name, value := parameter(a.Name), parameter(a.Value)
-		has := "%[1]s.workspace = $1 AND %[1]s.kind = $2 AND %[1]s.name = " + name +
-			" AND hashtextextended(%[1]s.value, 0) = hashtextextended(" + value + ` COLLATE "C", 0) AND %[1]s.value = ` + value
+		has := "name = " + name + " AND hashtextextended(value, 0) = hashtextextended(" + value + ` COLLATE "C", 0) AND value = ` + value
 		if i == 0 {
-			ids = "SELECT x.id FROM attributes x WHERE " + fmt.Sprintf(has, "x")
+			ids = "SELECT x.id FROM attributes x WHERE x.workspace = $1 AND x.kind = $2 AND " + has
 			continue
 		}
-		ids += " AND (SELECT true FROM attributes a WHERE a.id = x.id AND " + fmt.Sprintf(has, "a") + ")"
+		ids += " AND (SELECT true FROM attributes a WHERE a.workspace = $1 AND a.kind = $2 AND a.id = x.id AND " + has + ")"
 	}
 	if q.Before != "" {
 		ids += " AND x.id < " + parameter(q.Before)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"countersign/evidence"
@@ -40,6 +41,8 @@ type reads struct {
 	db *sql.DB
 
 	subject, events, record, fate, credential, texts, text, sealed, due, blobs, missing *sql.Stmt
+
+	finds sync.Map // statements of Find by their text; a handful, by the number of attributes
 }
 
 // openReads refuses a file with other migrations than this program's.
@@ -69,6 +72,21 @@ func openReads(ctx context.Context, path string) (*reads, error) {
 		*stmt = s
 	}
 	return r, nil
+}
+
+// find returns the statement of a text, prepared once.
+func (r *reads) find(ctx context.Context, text string) (*sql.Stmt, error) {
+	if known, found := r.finds.Load(text); found {
+		return known.(*sql.Stmt), nil
+	}
+	s, err := r.db.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if known, found := r.finds.LoadOrStore(text, s); found {
+		return known.(*sql.Stmt), s.Close()
+	}
+	return s, nil
 }
 
 // close ends the statements with their connections.
@@ -193,7 +211,11 @@ func (l *Ledger) Find(ctx context.Context, q ledger.Query) ([]ledger.Subject, er
 	}
 	text.WriteString(` ORDER BY ` + id + ` DESC LIMIT ?`)
 	args = append(args, bound(q.Limit, maxFind))
-	rows, err := l.reads.db.QueryContext(ctx, text.String(), args...)
+	statement, err := l.reads.find(ctx, text.String())
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	rows, err := statement.QueryContext(ctx, args...)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
