@@ -313,7 +313,7 @@ func (f *frost) round(epoch int64) (violation error) {
 		}
 		if s.Changed {
 			changed++
-			violation = f.listed(s, before, first)
+			violation = f.listed(s, before, first, f.read())
 			if len(s.Executions) < hostedMovers {
 				f.Errorf("%d effects without an outcome are listed, want at least the %d at the store", len(s.Executions), hostedMovers)
 			}
@@ -364,9 +364,10 @@ func (f *frost) open(r recorded, are func(id string) bool) (list []string) {
 	return list
 }
 
-// listed holds the answer of a freeze against what was recorded before it was asked for
-// and after it was answered.
-func (f *frost) listed(s said, before, after recorded) (violation error) {
+// listed holds the answer of a freeze against what was recorded before it was asked for,
+// when the first of several at once was answered, and behind this one: what got its outcome
+// between those two need not be listed.
+func (f *frost) listed(s said, before, after, behind recorded) (violation error) {
 	for _, x := range s.Executions {
 		switch {
 		case !after.intents[x.ExecutionID]:
@@ -375,7 +376,7 @@ func (f *frost) listed(s said, before, after recorded) (violation error) {
 			violation = errors.Join(violation, fmt.Errorf("%s is listed, and had its outcome before the freeze", x.ExecutionID))
 		}
 	}
-	for _, id := range f.open(after, func(string) bool { return true }) {
+	for _, id := range f.open(behind, func(id string) bool { return after.intents[id] }) {
 		if !slices.ContainsFunc(s.Executions, func(x struct{ ExecutionID, RunID, State string }) bool { return x.ExecutionID == id }) {
 			violation = errors.Join(violation, fmt.Errorf("%s is open behind the freeze, and is not listed", id))
 		}
