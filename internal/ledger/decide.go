@@ -5,9 +5,6 @@ import (
 	"errors"
 )
 
-// maxTries bounds how often a lost race is decided again.
-const maxTries = 32
-
 // ErrContended is the cause of the [Conflict] that [Decide] answers when it lost its race
 // too often.
 var ErrContended = errors.New("ledger: too many changes of the same subject at once")
@@ -18,11 +15,11 @@ type Committer interface {
 }
 
 // Decide lets f read and decide, and commits what it made, again and again until no race
-// is lost: a failed guard is never patched. A nil Change stores nothing and is [Stored]. An
+// is lost, tries times at most: a failed guard is never patched. A nil Change stores nothing and is [Stored]. An
 // error is f's own, of its last try, and comes with a Result that says nothing was stored
 // by it.
-func Decide(ctx context.Context, l Committer, f func() (*Change, error)) (Result, error) {
-	for range maxTries {
+func Decide(ctx context.Context, l Committer, tries int, f func() (*Change, error)) (Result, error) {
+	for range tries {
 		c, err := f()
 		if err != nil {
 			return Result{Outcome: NotStored, Cause: err}, err

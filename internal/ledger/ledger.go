@@ -29,13 +29,6 @@ const (
 	KindRun       = "run"       // a supervised run
 	KindService   = "service"   // a local service's state for one run; has no events of its own
 	KindWorkspace = "workspace" // freezes and other facts of the whole workspace
-
-	KindProject       = "project"       // a project of the context perimeter: its builds and drafts
-	KindContextClient = "contextclient" // who may ask for a project's context: a named client or a shared token
-	KindContextTurn   = "contextturn"   // one turn of a named client
-	KindInteraction   = "interaction"   // one delivery of context outside a turn
-	KindBridge        = "bridge"        // one receipt of a bridge client
-	KindGap           = "gap"           // something that a project's context does not answer
 )
 
 // Attributes of the workspace subject that engines look at.
@@ -72,6 +65,9 @@ type Subject struct {
 	Due       time.Time // when settling has work to do; zero when never
 	UpdatedAt time.Time // timestamp of the newest event; zero when there is none
 }
+
+// NewSubject is a subject that is not there yet.
+func NewSubject(key Key) Subject { return Subject{Key: key, Head: evidence.Genesis} }
 
 // Link is where the next event of the subject goes.
 func (s Subject) Link() evidence.Link { return evidence.Link{Sequence: s.Sequence, Hash: s.Head} }

@@ -21,6 +21,9 @@ import (
 	"countersign/internal/settle"
 )
 
+// contextTurn is a kind beside that of runs.
+const contextTurn = "contextturn"
+
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 type engine interface {
@@ -88,9 +91,9 @@ func TestNobodyStarves(t *testing.T) {
 		for n := range 60 {
 			due(t, e, here("unheard-of", fmt.Sprint(n)), 4*time.Hour)
 			due(t, e, ledger.Key{Workspace: "elsewhere", Kind: ledger.KindRun, ID: fmt.Sprint(n)}, 3*time.Hour)
-			due(t, e, here(ledger.KindContextTurn, fmt.Sprintf("bad%d", n)), 2*time.Hour)
+			due(t, e, here(contextTurn, fmt.Sprintf("bad%d", n)), 2*time.Hour)
 		}
-		turn, run := here(ledger.KindContextTurn, "good"), here(ledger.KindRun, "good")
+		turn, run := here(contextTurn, "good"), here(ledger.KindRun, "good")
 		due(t, e, turn, time.Hour)
 		due(t, e, run, time.Minute)
 		due(t, e, here(ledger.KindRun, "later"), -time.Hour)
@@ -110,7 +113,7 @@ func TestNobodyStarves(t *testing.T) {
 			}
 			return e.Commit(ctx, ledger.Change{Writes: []ledger.Write{{Key: key, Revision: s.Revision, Head: s.Head, State: s.State}}}).Err()
 		}
-		kinds := settle.Kinds{ledger.KindRun: settled, ledger.KindContextTurn: settled}
+		kinds := settle.Kinds{ledger.KindRun: settled, contextTurn: settled}
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 

@@ -46,7 +46,7 @@ func (p *Perimeter) RecordBridge(ctx context.Context, by *Caller, key, kind, dig
 		if err != nil {
 			return nil, err
 		}
-		w, err := p.write(fresh(p.Key(turn.KindBridge, r.ID)), r, now, t.Drafts, t.Texts, []ledger.Attribute{{Name: traces.AttributeProject, Value: r.Project}, {Name: traces.AttributeClient, Value: r.Client}})
+		w, err := p.write(ledger.NewSubject(p.Key(turn.KindBridge, r.ID)), r, now, t.Drafts, t.Texts, []ledger.Attribute{{Name: traces.AttributeProject, Value: r.Project}, {Name: traces.AttributeClient, Value: r.Client}})
 		if err != nil {
 			return nil, err
 		}

@@ -130,7 +130,7 @@ func (p *Perimeter) callOutside(ctx context.Context, by *Caller, a *answered) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := p.write(fresh(p.Key(turn.KindInteraction, i.ID)), i, now, t.Drafts, t.Texts, interactionAttributes(i))
+	w, err := p.write(ledger.NewSubject(p.Key(turn.KindInteraction, i.ID)), i, now, t.Drafts, t.Texts, interactionAttributes(i))
 	return i, &ledger.Change{Writes: []ledger.Write{w}}, err
 }
 
@@ -273,7 +273,7 @@ func (p *Perimeter) whyInteraction(ctx context.Context, by *Caller, id string, a
 	if err != nil {
 		return err
 	}
-	if traces.BindingOf(i) != by.binding() {
+	if i.Binding() != by.binding() {
 		return denied(turn.ItemNotFound, missing)
 	}
 	reasons, err := p.reasons(ctx, i)

@@ -30,7 +30,7 @@ func (p *Perimeter) CreateClient(ctx context.Context, projectID string, r projec
 		if denial := d.Create(p.subject(), projectID, r, credential.Hash, session); denial != nil {
 			return nil, denial
 		}
-		w, err := p.writeClient(fresh(p.Key(project.KindClient, s.ID)), s, d)
+		w, err := p.writeClient(ledger.NewSubject(p.Key(project.KindClient, s.ID)), s, d)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (p *Perimeter) next(ctx context.Context, projectID, clientID string, do fun
 	err = p.decide(ctx, func() (*ledger.Change, error) {
 		subject, s, now, err := p.ClientState(ctx, clientID)
 		if authority.Denied(err, authority.NotFound) {
-			subject, s, err = fresh(p.Key(project.KindClient, clientID)), &project.Client{}, nil
+			subject, s, err = ledger.NewSubject(p.Key(project.KindClient, clientID)), &project.Client{}, nil
 		}
 		if err != nil {
 			return nil, err

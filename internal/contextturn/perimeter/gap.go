@@ -47,7 +47,7 @@ func (p *Perimeter) reportGap(ctx context.Context, by *Caller, a *answered) (*ne
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.write(fresh(p.Key(project.KindGap, g.ID)), g, d.Now(), t.Drafts, t.Texts, []ledger.Attribute{{Name: traces.AttributeProject, Value: g.Project}})
+	w, err := p.write(ledger.NewSubject(p.Key(project.KindGap, g.ID)), g, d.Now(), t.Drafts, t.Texts, []ledger.Attribute{{Name: traces.AttributeProject, Value: g.Project}})
 	if err != nil {
 		return nil, err
 	}

@@ -79,17 +79,19 @@ func (p *Perimeter) subject() evidence.Subject {
 	return evidence.Subject{Workspace: p.Workspace, Issuer: p.Issuer}
 }
 
+// maxTries bounds how often a lost race is decided again: an application may send many
+// requests of one turn at once.
+const maxTries = 32
+
 // decide lets f read and decide, and stores what it made.
 func (p *Perimeter) decide(ctx context.Context, f func() (*ledger.Change, error)) error {
-	r, err := ledger.Decide(ctx, p.Ledger, f)
+	r, err := ledger.Decide(ctx, p.Ledger, maxTries, f)
 	switch {
 	case err != nil:
 		return err
 	case r.Outcome == ledger.Stored:
 		return nil
-	case r.Outcome == ledger.Conflict:
-		return unavailable(r.Cause)
-	case r.Outcome == ledger.NotStored:
+	case r.Outcome == ledger.Conflict, r.Outcome == ledger.NotStored:
 		return unavailable(r.Cause)
 	}
 	return fmt.Errorf("%w: %w", ErrUnknown, r.Cause)
@@ -108,8 +110,6 @@ func (p *Perimeter) write(subject ledger.Subject, state any, now evidence.Time, 
 		Key: subject.Key, Revision: subject.Revision, Head: subject.Head, State: raw, Events: events, Texts: texts, Attributes: attributes,
 	}, err
 }
-
-func fresh(key ledger.Key) ledger.Subject { return ledger.Subject{Key: key, Head: evidence.Genesis} }
 
 // seed is the randomness of one decision.
 func seed() (s [32]byte) {

@@ -48,7 +48,7 @@ func (p *Perimeter) CreateProject(ctx context.Context, handle, slug, session str
 func (p *Perimeter) projectOrNone(ctx context.Context, id string) (ledger.Subject, *project.Project, evidence.Time, error) {
 	subject, s, now, err := p.ProjectState(ctx, id)
 	if authority.Denied(err, authority.NotFound) {
-		return fresh(p.Key(project.Kind, id)), &project.Project{}, now, nil
+		return ledger.NewSubject(p.Key(project.Kind, id)), &project.Project{}, now, nil
 	}
 	return subject, s, now, err
 }

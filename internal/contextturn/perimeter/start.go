@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"countersign/evidence"
-	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/contextturn/traces"
 	"countersign/internal/contextturn/turn"
@@ -70,7 +69,7 @@ func (p *Perimeter) start(ctx context.Context, by *Caller, label turn.Label, run
 		if err != nil {
 			return nil, err
 		}
-		subject := fresh(p.Key(turn.Kind, s.ID))
+		subject := ledger.NewSubject(p.Key(turn.Kind, s.ID))
 		w, err := p.write(subject, s, now, t.Drafts, t.Texts, turnAttributes(s))
 		if err != nil {
 			return nil, err
@@ -151,8 +150,8 @@ func after(w ledger.Write) ledger.Subject {
 // own reads a turn of the caller's; another's is not found (G-30).
 func (p *Perimeter) own(ctx context.Context, by *Caller, id string) (ledger.Subject, *turn.State, evidence.Time, error) {
 	subject, s, now, err := p.TurnState(ctx, id)
-	if err == nil && (turn.Binding{Project: s.Project, Client: s.Client, Profile: s.Profile, Environment: s.Environment}) != by.binding() {
-		err = &authority.Denial{Reason: turn.TurnNotFound, Detail: "There is no such turn."}
+	if err == nil && s.Binding() != by.binding() {
+		err = denied(turn.TurnNotFound, "There is no such turn.")
 	}
 	return subject, s, now, err
 }

@@ -69,10 +69,6 @@ func viewCall(c turn.Call, at evidence.Time, turnID *string, of turn.Binding, cl
 	}
 }
 
-func BindingOf(i *turn.Interaction) turn.Binding {
-	return turn.Binding{Project: i.Project, Client: i.Client, Profile: i.Profile, Environment: i.Environment}
-}
-
 // toolBridge stands for the tool of what a bridge reports.
 const toolBridge = "bridge"
 
@@ -149,7 +145,7 @@ func (r *Reader) viewInteraction(ctx context.Context, subject ledger.Subject, na
 		return InteractionView{}, err
 	}
 	name, err := names(ctx, i.Client)
-	return viewCall(i.Call, i.At, i.Turn, BindingOf(i), name), err
+	return viewCall(i.Call, i.At, i.Turn, i.Binding(), name), err
 }
 
 // InteractionDetail is an interaction with what was asked and answered, while that is not

@@ -198,7 +198,7 @@ func newLine(e evidence.Event, s *turn.State, client string) (Line, error) {
 		if err := json.Unmarshal(e.Data, &c); err != nil {
 			return l, err
 		}
-		v := viewCall(c, l.At, &s.ID, turn.Binding{Project: s.Project, Client: s.Client, Profile: s.Profile, Environment: s.Environment}, client)
+		v := viewCall(c, l.At, &s.ID, s.Binding(), client)
 		l.Interaction, l.Text = &v, v.Sentence()
 	case turn.Observed{}.EventType():
 		var o turn.Observed

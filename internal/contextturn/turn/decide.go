@@ -38,6 +38,14 @@ func (l Label) Text() *string { return l.text }
 // Binding is whom a turn, a call or a receipt belongs to.
 type Binding struct{ Project, Client, Profile, Environment string }
 
+// Binding returns whom the turn belongs to.
+func (s *State) Binding() Binding { return Binding{s.Project, s.Client, s.Profile, s.Environment} }
+
+// Binding returns whom the call belongs to.
+func (i *Interaction) Binding() Binding {
+	return Binding{i.Project, i.Client, i.Profile, i.Environment}
+}
+
 // Deciding is one decision under way: each event is folded into the state at once. It is
 // used once.
 type Deciding struct {

@@ -320,7 +320,7 @@ func testDue(t *testing.T, b Backend) {
 	// Subjects of one moment come in the order of their keys, page by page.
 	var same []ledger.Overdue
 	for n := range 5 {
-		for _, kind := range []string{ledger.KindRun, ledger.KindContextTurn} {
+		for _, kind := range []string{ledger.KindRun, "contextturn"} {
 			c := fresh()
 			c.Writes[0].Kind, c.Writes[0].Due = kind, all[2].Since
 			c.Writes[0].ID = fmt.Sprintf("%d%s", n%2, c.Writes[0].ID)

@@ -30,7 +30,7 @@ func (g *Gateway) inContext(ctx context.Context, a *attempt, id string, tries *i
 		a.InContext(&t, 0)
 		return
 	}
-	key := ledger.Key{Workspace: g.Workspace, Kind: ledger.KindContextTurn, ID: id}
+	key := ledger.Key{Workspace: g.Workspace, Kind: turn.Kind, ID: id}
 	var until evidence.Time
 	err := ask.Safely(func() error {
 		subject, _, err := g.Ledger.Load(ctx, key)

@@ -34,13 +34,13 @@ func (h *house) client(edit ...func(*project.Client)) string {
 	must(h.t, json.Unmarshal(raw, &state))
 	state["id"], state["machine"] = id, project.Machine
 	must(h.t, h.ledger.Commit(h.t.Context(), ledger.Change{Writes: []ledger.Write{{
-		Key: ledger.Key{Workspace: h.config.Workspace, Kind: ledger.KindContextClient, ID: id}, Head: evidence.Genesis, State: canon.MustMarshal(state),
+		Key: ledger.Key{Workspace: h.config.Workspace, Kind: project.KindClient, ID: id}, Head: evidence.Genesis, State: canon.MustMarshal(state),
 	}}}).Err())
 	return id
 }
 
 func turnKey(workspace, id string) ledger.Key {
-	return ledger.Key{Workspace: workspace, Kind: ledger.KindContextTurn, ID: id}
+	return ledger.Key{Workspace: workspace, Kind: turn.Kind, ID: id}
 }
 
 // openTurn opens a context turn at the ledger's time.
@@ -219,7 +219,7 @@ type unreadable struct {
 }
 
 func (u unreadable) Load(ctx context.Context, key ledger.Key) (ledger.Subject, time.Time, error) {
-	if key.Kind == ledger.KindContextTurn {
+	if key.Kind == turn.Kind {
 		if u.panics {
 			panic("unreadable")
 		}

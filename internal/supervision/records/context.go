@@ -12,7 +12,7 @@ import (
 
 // ContextClient reads a client of the context perimeter, of whichever project.
 func (r *Reader) ContextClient(ctx context.Context, id string) (*project.Client, error) {
-	subject, _, err := r.ledger.Load(ctx, ledger.Key{Workspace: r.workspace, Kind: ledger.KindContextClient, ID: id})
+	subject, _, err := r.ledger.Load(ctx, ledger.Key{Workspace: r.workspace, Kind: project.KindClient, ID: id})
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, &authority.Denial{Reason: authority.NotFound, Detail: "There is no such context client."}
 	}

@@ -100,7 +100,7 @@ func (w *Workspace) Draft(ctx context.Context, p guardian.Policy) (id string, er
 		if denial := list.List(id); denial != nil {
 			return nil, denial
 		}
-		change, err := w.one(newSubject(w.Key(id)), &s, d)
+		change, err := w.one(ledger.NewSubject(w.Key(id)), &s, d)
 		if err != nil {
 			return nil, err
 		}

@@ -167,7 +167,7 @@ func (w *Workspace) freeze(ctx context.Context, choose func(*freeze.Deciding) *a
 		s := &freeze.State{}
 		switch {
 		case isNotFound(err):
-			subject = newSubject(key)
+			subject = ledger.NewSubject(key)
 			if at, err = w.Ledger.Now(ctx); err != nil {
 				return nil, unavailable(err)
 			}

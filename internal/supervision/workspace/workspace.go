@@ -98,7 +98,7 @@ func (w *Workspace) inventory(ctx context.Context) (ledger.Subject, *guardian.In
 		if err != nil {
 			return subject, nil, 0, unavailable(err)
 		}
-		return newSubject(w.InventoryKey()), &guardian.Inventory{}, evidence.TimeOf(now), nil
+		return ledger.NewSubject(w.InventoryKey()), &guardian.Inventory{}, evidence.TimeOf(now), nil
 	}
 	if err != nil {
 		return subject, nil, 0, unavailable(err)
@@ -126,22 +126,18 @@ const maxTries = 16
 // decide lets f read and decide, and commits, again and again until no race is lost. A
 // nil Change stores nothing.
 func (w *Workspace) decide(ctx context.Context, f func() (*ledger.Change, error)) error {
-	for range maxTries {
-		change, err := f()
-		if err != nil || change == nil {
-			return err
-		}
-		switch r := w.Ledger.Commit(ctx, *change); r.Outcome {
-		case ledger.Stored:
-			return nil
-		case ledger.Conflict: // decide again
-		case ledger.NotStored:
-			return unavailable(r.Cause)
-		default:
-			return fmt.Errorf("%w: %w", gateway.ErrUnknown, r.Cause)
-		}
+	r, err := ledger.Decide(ctx, w.Ledger, maxTries, f)
+	switch {
+	case err != nil:
+		return err
+	case r.Outcome == ledger.Stored:
+		return nil
+	case r.Outcome == ledger.Conflict:
+		return fmt.Errorf("%w: too many concurrent changes of the workspace", gateway.ErrUnavailable)
+	case r.Outcome == ledger.NotStored:
+		return unavailable(r.Cause)
 	}
-	return fmt.Errorf("%w: too many concurrent changes of the workspace", gateway.ErrUnavailable)
+	return fmt.Errorf("%w: %w", gateway.ErrUnknown, r.Cause)
 }
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", gateway.ErrUnavailable, err) }
@@ -154,10 +150,6 @@ func (w *Workspace) write(subject ledger.Subject, state any, now evidence.Time, 
 	}
 	events, err := evidence.Seal(w.Signing, subject.ID, subject.Link(), now.Time(), t.Drafts)
 	return ledger.Write{Key: subject.Key, Revision: subject.Revision, Head: subject.Head, State: raw, Events: events, Texts: t.Texts}, err
-}
-
-func newSubject(key ledger.Key) ledger.Subject {
-	return ledger.Subject{Key: key, Head: evidence.Genesis}
 }
 
 func isNotFound(err error) bool { return errors.Is(err, ledger.ErrNotFound) }
