@@ -12,28 +12,14 @@ import (
 	"strings"
 )
 
-// unraced lists the packages whose tests run without the race detector: pure ones that
-// start no goroutine, neither in their code nor in their tests. With one goroutine there is
+// unraced lists the packages whose tests run without the race detector: those of the core
+// that are pure and start no goroutine, neither in their code nor in their tests. With one goroutine there is
 // no race to detect, and looking for one takes up to forty times as long. What runs them
 // beside each other is tested under the race detector, with all that it calls of them.
-var unraced = []string{
-	"countersign/internal/canon",
-	"countersign/internal/money",
-	"countersign/internal/pubkey",
-	"countersign/internal/authority",
-	"countersign/internal/supervision/propose",
-	"countersign/internal/supervision/stopcontext",
-	"countersign/internal/supervision/state",
-	"countersign/internal/supervision/run",
-	"countersign/internal/supervision/policy",
-	"countersign/internal/supervision/chain",
-	"countersign/internal/supervision/decide",
-	"countersign/internal/supervision/guardian",
-	"countersign/internal/supervision/freeze",
-	"countersign/internal/contextturn/redact",
-	"countersign/internal/contextturn/turn",
-	"countersign/internal/contextturn/project",
-}
+var unraced = slices.DeleteFunc(slices.Clone(covered), func(name string) bool { return slices.Contains(racedCore, name) })
+
+// racedCore is the part of the core that starts goroutines.
+var racedCore = []string{"countersign/evidence", "countersign/dispatch"}
 
 // unwatched takes the race detector's hooks out of SQLite itself, which is C made into Go: its
 // heap is none that the detector watches, and its few globals are its own affair. The hooks cost
