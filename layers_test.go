@@ -34,7 +34,7 @@ const maxLines = 2000
 var rings = [][]string{
 	{"internal/canon", "internal/money", "internal/pubkey", "internal/limits", "api", "internal/client", "contextclient/outbox"},
 	{"evidence", "dispatch", "contextclient", "internal/scripted", "internal/narrate"},
-	{"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/redact", "internal/contextturn/turn", "internal/contextturn/project"},
+	{"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/redact", "internal/contextturn/turn", "internal/contextturn/project", "internal/runbook/incident"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement", "internal/ledger/postgres/outbox", "internal/ledger/postgres/blob",
 		"internal/keys",
@@ -44,7 +44,7 @@ var rings = [][]string{
 		"internal/supervision/service", "internal/supervision/service/merchant", "internal/supervision/service/bank", "internal/supervision/service/broker",
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
-	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit", "internal/contextturn/traces", "internal/contextturn/perimeter"},
+	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit", "internal/contextturn/traces", "internal/contextturn/perimeter", "internal/runbook/control"},
 	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent", "internal/channel/projects", "internal/channel/contexthttp"},
 	{"internal/console/frame"}, // what every page has in common
 	{"internal/channel", "internal/console", "internal/console/projects"}, // every route together; the pages
@@ -56,14 +56,17 @@ var rings = [][]string{
 
 // withinRing lists the imports between packages of one ring, with the reason.
 var withinRing = map[string][]string{
-	"internal/pubkey":                  {"internal/canon"},                                                                                                              // keys are strict base64url
-	"internal/supervision/propose":     {"internal/authority"},                                                                                                          // an entry has facts and digests
-	"internal/supervision/stopcontext": {"internal/authority"},                                                                                                          // the table is by reason
-	"internal/supervision/state":       {"internal/authority", "internal/supervision/stopcontext"},                                                                      // a permit binds
-	"internal/supervision/run":         {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state"},        // what a run's state and events hold
-	"internal/supervision/policy":      {"internal/authority", "internal/supervision/propose", "internal/supervision/run"},                                              // what is checked, and against what
-	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"}, // it folds and checks again
-	"internal/supervision/decide":      {"internal/authority", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/state"},
+	"internal/pubkey":                  {"internal/canon"},                                                                                                                                               // keys are strict base64url
+	"internal/machine":                 {"internal/authority"},                                                                                                                                           // a decision's names
+	"internal/runbook/incident":        {"internal/authority", "internal/machine"},                                                                                                                       // grants, denials; folding
+	"internal/runbook/control":         {"internal/identity"},                                                                                                                                            // cookies
+	"internal/supervision/propose":     {"internal/authority"},                                                                                                                                           // an entry has facts and digests
+	"internal/supervision/stopcontext": {"internal/authority"},                                                                                                                                           // the table is by reason
+	"internal/supervision/state":       {"internal/authority", "internal/supervision/stopcontext"},                                                                                                       // a permit binds
+	"internal/supervision/run":         {"internal/authority", "internal/machine", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state"}, // what a run's state and events hold
+	"internal/supervision/policy":      {"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/run"},                                                           // what is checked, and against what
+	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},                                  // it folds and checks again
+	"internal/supervision/decide":      {"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/state"},
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/admission", "internal/supervision/hosted", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/supervision/guardian":    {"internal/authority", "internal/supervision/run", "internal/supervision/state"},                                       // denials; what a run is bound to, and how an unlawful transition is named
 	"internal/supervision/freeze":      {"internal/authority", "internal/supervision/run"},                                                                     // denials; how an unlawful transition is named
@@ -97,7 +100,7 @@ var support = []string{
 
 // pure packages decide. They get time, identifiers and state as arguments.
 var pure = []string{
-	"internal/canon", "internal/money", "internal/pubkey", "evidence", "internal/authority",
+	"internal/canon", "internal/money", "internal/pubkey", "evidence", "internal/authority", "internal/machine", "internal/runbook/incident",
 	"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy",
 	"internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/redact", "internal/contextturn/turn", "internal/contextturn/project",
 }

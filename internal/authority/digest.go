@@ -21,6 +21,7 @@ const (
 	DomainState   Domain = "state"
 	DomainReport  Domain = "report"
 	DomainRequest Domain = "request"
+	DomainRunbook Domain = "runbook"
 )
 
 // Digest is the lowercase hex SHA-256 over "countersign/<domain>/1", one zero

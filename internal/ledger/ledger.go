@@ -138,8 +138,8 @@ type Fate struct {
 type Credential struct {
 	Workspace  string
 	Hash       string // lowercase hex SHA-256 of the secret
-	Kind       string // CredentialOwner, CredentialRun or CredentialContext
-	Subject    string // run id or context client id; empty for an owner session
+	Kind       string // CredentialOwner, CredentialRun, CredentialContext or CredentialIncident
+	Subject    string // run, context client or incident session; empty for an owner session
 	Generation int64  // compared with the generation in the subject's state
 	Origin     string // origin recorded at issue
 	ExpiresAt  time.Time
@@ -147,9 +147,10 @@ type Credential struct {
 
 // Kinds of credential.
 const (
-	CredentialOwner   = "owner"
-	CredentialRun     = "run"
-	CredentialContext = "context"
+	CredentialOwner    = "owner"
+	CredentialRun      = "run"
+	CredentialContext  = "context"
+	CredentialIncident = "incident"
 )
 
 // Change is one transition: everything in it is stored, or nothing.

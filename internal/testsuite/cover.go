@@ -22,6 +22,7 @@ var covered = []string{
 	"countersign/evidence",
 	"countersign/dispatch",
 	"countersign/internal/authority",
+	"countersign/internal/machine",
 	"countersign/internal/supervision/propose",
 	"countersign/internal/supervision/stopcontext",
 	"countersign/internal/supervision/state",
@@ -34,6 +35,7 @@ var covered = []string{
 	"countersign/internal/contextturn/redact",
 	"countersign/internal/contextturn/turn",
 	"countersign/internal/contextturn/project",
+	"countersign/internal/runbook/incident",
 }
 
 const floor = 95.0

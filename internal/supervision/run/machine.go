@@ -1,24 +1,13 @@
 package run
 
 import (
-	"fmt"
-
 	"countersign/evidence"
+	"countersign/internal/machine"
 	"countersign/internal/supervision/stopcontext"
 )
 
-// Unlawful is a transition that the machine forbids. Rule is the stable name of
-// the broken rule; Sequence and EventID are of the event that broke it.
-type Unlawful struct {
-	Rule     string `json:"rule"`
-	Detail   string `json:"detail"`
-	Sequence int64  `json:"sequence"`
-	EventID  string `json:"eventId"`
-}
-
-func (u *Unlawful) Error() string {
-	return fmt.Sprintf("run: unlawful transition: %s: %s", u.Rule, u.Detail)
-}
+// Unlawful is a transition that the machine forbids.
+type Unlawful = machine.Unlawful
 
 // Event is the data of one type of event together with its meaning: apply folds
 // it into the state and reports every rule that it breaks.
@@ -101,14 +90,14 @@ func (f *fold) all() []Unlawful {
 	if f.owed == nil || len(f.unlawful) > 0 {
 		return f.unlawful
 	}
-	return []Unlawful{{f.owed.rule, f.owed.detail, f.sequence, f.id}}
+	return []Unlawful{{Rule: f.owed.rule, Detail: f.owed.detail, Sequence: f.sequence, EventID: f.id}}
 }
 
 // must records a broken rule. Folding goes on, so that one unlawful event does
 // not hide the next.
 func (f *fold) must(lawful bool, rule, detail string) bool {
 	if !lawful {
-		f.unlawful = append(f.unlawful, Unlawful{rule, detail, f.sequence, f.id})
+		f.unlawful = append(f.unlawful, Unlawful{Rule: rule, Detail: detail, Sequence: f.sequence, EventID: f.id})
 	}
 	return lawful
 }
