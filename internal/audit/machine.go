@@ -36,7 +36,7 @@ func (m *machine) apply(e evidence.Event) {
 func (m *machine) choose(e evidence.Event) {
 	subject, _ := e.Subject() // an unreadable one is of no known kind
 	m.status = func() string { return "" }
-	if m.chooseContext(subject.Kind) {
+	if m.chooseContext(subject.Kind) || m.chooseIncident(subject.Kind) {
 		return
 	}
 	switch subject.Kind {

@@ -11,6 +11,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/contextturn/project"
 	"countersign/internal/contextturn/turn"
+	"countersign/internal/runbook/incident"
 	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/guardian"
 	"countersign/internal/supervision/run"
@@ -80,7 +81,7 @@ func (k *keyIDs) name(id string) {
 var kindNames = map[string]string{
 	turn.Kind: "context turn", turn.KindInteraction: "interaction", turn.KindBridge: "bridge receipt",
 	project.Kind: "project", project.KindClient: "client", project.KindGap: "gap",
-	guardian.Kind: "guardian policy", guardian.KindInventory: "inventory", freeze.Kind: "workspace",
+	incident.Kind: "incident session", guardian.Kind: "guardian policy", guardian.KindInventory: "inventory", freeze.Kind: "workspace",
 }
 
 // cannotShow are the sentences of package evidence, which speak of runs, and those beside

@@ -208,6 +208,7 @@ func (s *Session) execute(named *Execution, outcome string, now evidence.Time) *
 	s.Approval, s.Execution = &used, x
 	s.Status, s.Metrics = x.Status, x.After
 	s.Version++
+	s.Executions++
 	return x
 }
 

@@ -19,6 +19,8 @@ type Session struct {
 	Approval  *Approval  `json:"approval"`  // the newest of what is staged
 	Approvals int64      `json:"approvals"` // that were given, over all
 	Execution *Execution `json:"execution"` // the newest: what a client that lost its answer repeats
+
+	Executions int64 `json:"executions"` // over all
 }
 
 // Staged is the mitigation that waits for an approval, or that was executed last.
