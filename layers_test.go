@@ -56,22 +56,22 @@ var rings = [][]string{
 
 // withinRing lists the imports between packages of one ring, with the reason.
 var withinRing = map[string][]string{
-	"internal/pubkey":                  {"internal/canon"},                                                                                                                                               // keys are strict base64url
-	"internal/machine":                 {"internal/authority"},                                                                                                                                           // a decision's names
-	"internal/runbook/incident":        {"internal/authority", "internal/machine"},                                                                                                                       // grants, denials; folding
-	"internal/runbook/control":         {"internal/identity"},                                                                                                                                            // cookies
-	"internal/supervision/propose":     {"internal/authority"},                                                                                                                                           // an entry has facts and digests
-	"internal/supervision/stopcontext": {"internal/authority"},                                                                                                                                           // the table is by reason
-	"internal/supervision/state":       {"internal/authority", "internal/supervision/stopcontext"},                                                                                                       // a permit binds
-	"internal/supervision/run":         {"internal/authority", "internal/machine", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state"}, // what a run's state and events hold
-	"internal/supervision/policy":      {"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/run"},                                                           // what is checked, and against what
-	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},                                  // it folds and checks again
+	"internal/pubkey":                  {"internal/canon"},                                                                                                                           // keys are strict base64url
+	"internal/machine":                 {"internal/authority"},                                                                                                                       // a decision's names
+	"internal/runbook/incident":        {"internal/authority", "internal/machine"},                                                                                                   // grants, denials; folding
+	"internal/runbook/control":         {"internal/identity"},                                                                                                                        // cookies
+	"internal/supervision/propose":     {"internal/authority"},                                                                                                                       // an entry has facts and digests
+	"internal/supervision/stopcontext": {"internal/authority"},                                                                                                                       // the table is by reason
+	"internal/supervision/state":       {"internal/authority", "internal/supervision/stopcontext"},                                                                                   // a permit binds
+	"internal/supervision/run":         {"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state"}, // what a run's state and events hold
+	"internal/supervision/policy":      {"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/run"},                                       // what is checked, and against what
+	"internal/supervision/chain":       {"internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy"},              // it folds and checks again
 	"internal/supervision/decide":      {"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/state"},
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/admission", "internal/supervision/hosted", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/supervision/guardian":    {"internal/authority", "internal/supervision/run", "internal/supervision/state"},                                       // denials; what a run is bound to, and how an unlawful transition is named
 	"internal/supervision/freeze":      {"internal/authority", "internal/supervision/run"},                                                                     // denials; how an unlawful transition is named
 	"internal/contextturn/turn":        {"internal/authority", "internal/contextturn/redact", "internal/supervision/run"},                                      // denials; what a client says in its own words; how an unlawful transition is named
-	"internal/contextturn/project":     {"internal/authority", "internal/supervision/run"},                                                                     // denials; how an unlawful transition is named
+	"internal/contextturn/project":     {"internal/authority", "internal/machine"},                                                                             // denials; folding
 	"internal/supervision/workspace":   {"internal/supervision/gateway", "internal/supervision/records"},                                                       // a verification makes synthetic runs
 	"internal/supervision/managed":     {"internal/supervision/gateway"},                                                                                       // it lets runs go on
 	"internal/supervision/attack":      {"internal/supervision/gateway", "internal/supervision/records"},                                                       // it makes synthetic runs

@@ -57,6 +57,15 @@ func (d *Deciding[S]) Text(s string) evidence.Commitment {
 	return t.Commit()
 }
 
+// OptionalText is [Deciding.Text] of a text that may be missing.
+func (d *Deciding[S]) OptionalText(s *string) *evidence.Commitment {
+	if s == nil {
+		return nil
+	}
+	c := d.Text(*s)
+	return &c
+}
+
 // Subject completes s, which names workspace and issuer, for the first event of a chain.
 func (d *Deciding[S]) Subject(s evidence.Subject, id string) evidence.Subject {
 	s.Format, s.Kind, s.ID, s.Machine = evidence.Format, d.fold.of.Kind, id, d.fold.of.Version

@@ -4,11 +4,12 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/machine"
 )
 
 // Project is everything that deciding about a project needs.
 type Project struct {
-	progress
+	machine.Progress
 	Handle       string       `json:"handle"`
 	Slug         string       `json:"slug"`
 	Environments Environments `json:"environments"`
@@ -90,11 +91,13 @@ type Opened struct {
 // EventType names the event.
 func (Opened) EventType() string { return "project.opened" }
 
-func (e Opened) apply(f *fold[Project]) {
-	f.begin(e.Subject, e.Subject.ID == ProjectID(e.Handle, e.Slug))
-	f.must(IsHandle(e.Handle) && IsSlug(e.Slug), "project-path", "handle and slug are not those of a project")
-	f.owned(e.Session)
-	f.s.Handle, f.s.Slug = e.Handle, e.Slug
+// Apply folds the event.
+func (e Opened) Apply(f *machine.Fold[Project]) {
+	f.Start(e.Subject, e.Subject.ID == ProjectID(e.Handle, e.Slug))
+	f.Must(IsHandle(e.Handle) && IsSlug(e.Slug), "project-path", "handle and slug are not those of a project")
+	owned(f, e.Session)
+	s := f.State()
+	s.Handle, s.Slug = e.Handle, e.Slug
 }
 
 // Published is build.published: the next Build of an environment, which selects it.
@@ -107,14 +110,15 @@ type Published struct {
 // EventType names the event.
 func (Published) EventType() string { return "build.published" }
 
-func (e Published) apply(f *fold[Project]) {
-	f.owned(e.Session)
+// Apply folds the event.
+func (e Published) Apply(f *machine.Fold[Project]) {
+	owned(f, e.Session)
 	described(f, e.Build)
-	at := f.s.Environment(e.Environment)
-	if !f.must(at != nil, "environment", "there is no such environment") {
+	at := f.State().Environment(e.Environment)
+	if !f.Must(at != nil, "environment", "there is no such environment") {
 		return
 	}
-	f.must(e.Build.Number == at.next(), "build-number", "a publication makes the next Build of its environment")
+	f.Must(e.Build.Number == at.next(), "build-number", "a publication makes the next Build of its environment")
 	at.Build, at.Selected = &e.Build, SelectedBuild
 }
 
@@ -136,34 +140,35 @@ type Saved struct {
 // EventType names the event.
 func (Saved) EventType() string { return "draft.saved" }
 
-func (e Saved) apply(f *fold[Project]) {
-	f.owned(e.Session)
+// Apply folds the event.
+func (e Saved) Apply(f *machine.Fold[Project]) {
+	owned(f, e.Session)
 	described(f, e.Draft)
-	f.must(e.Environment == Staging, "draft-environment", "only staging has a draft")
-	f.must(e.Draft.Number == 0, "draft-number", "a draft has no number")
-	f.s.Environments.Staging.Draft, f.s.Environments.Staging.Selected = &e.Draft, SelectedDraft
+	f.Must(e.Environment == Staging, "draft-environment", "only staging has a draft")
+	f.Must(e.Draft.Number == 0, "draft-number", "a draft has no number")
+	staging := &f.State().Environments.Staging
+	staging.Draft, staging.Selected = &e.Draft, SelectedDraft
 }
 
 // described requires a manifest that was stored now.
-func described(f *fold[Project], b BuildRef) {
-	f.must(canon.IsHash(b.Digest) && b.Documents >= 0 && b.Cases >= 0 && b.Bytes >= 0, "build", "a Build has the digest of its manifest and counts what it holds")
-	f.must(b.PublishedAt == f.now, "build-time", "the Build was not stored when the event says")
+func described(f *machine.Fold[Project], b BuildRef) {
+	f.Must(canon.IsHash(b.Digest) && b.Documents >= 0 && b.Cases >= 0 && b.Bytes >= 0, "build", "a Build has the digest of its manifest and counts what it holds")
+	f.Must(b.PublishedAt == f.Now(), "build-time", "the Build was not stored when the event says")
 }
 
-// projectEvents are empty events of every type of a project.
-func projectEvents() []Event[Project] { return []Event[Project]{&Opened{}, &Published{}, &Saved{}} }
-
-func projectFold(p *Project) fold[Project] {
-	return fold[Project]{s: p, progress: &p.progress, kind: Kind, first: Opened{}.EventType()}
+var projects = machine.Definition[Project]{
+	Kind: Kind, Version: Machine, Limit: MaxEvents,
+	Progress: func(p *Project) *machine.Progress { return &p.Progress },
+	Events:   func() []machine.Event[Project] { return []machine.Event[Project]{&Opened{}, &Published{}, &Saved{}} },
 }
 
 // Deciding is a decision about a project.
-type Deciding struct{ deciding[Project] }
+type Deciding struct{ *machine.Deciding[Project] }
 
 // Begin starts a decision about p, which it changes; the zero Project is one that was
 // never opened.
 func Begin(p *Project, now evidence.Time, seed [32]byte) *Deciding {
-	return &Deciding{begin(projectFold(p), now, seed)}
+	return &Deciding{machine.Begin(&projects, p, now, seed)}
 }
 
 // Open opens the project at handle and slug; its id is [ProjectID]. subject names
@@ -177,35 +182,35 @@ func (d *Deciding) Open(subject evidence.Subject, handle, slug, session string) 
 		return invalid("handle", "this word is reserved for the server's own pages")
 	case !IsSlug(slug):
 		return invalid("slug", "want 1 to 40 lowercase letters and digits, with single hyphens between them")
-	case d.fold.s.Machine != 0:
+	case d.State().Machine != 0:
 		return &authority.Denial{Reason: authority.AlreadyExists, Detail: "There is a project with this handle and slug already; use it, or take another."}
 	}
-	d.emit(&Opened{d.subject(subject, ProjectID(handle, slug)), handle, slug, session})
+	d.Emit(&Opened{d.Subject(subject, ProjectID(handle, slug)), handle, slug, session})
 	return nil
 }
 
 // Publish makes b, whose number and time it sets, the next Build of an environment or
 // staging's draft, selects it, and returns it.
 func (d *Deciding) Publish(environment string, b BuildRef, draft bool, session string) (BuildRef, *authority.Denial) {
-	at := d.fold.s.Environment(environment)
+	at := d.State().Environment(environment)
 	switch {
 	case at == nil:
 		return b, invalid("environment", "want production or staging")
 	case draft && environment != Staging:
 		return b, invalid("draft", "only staging has a draft")
 	}
-	if denial := d.there(); denial != nil {
+	if denial := there(&d.State().Progress, Kind); denial != nil {
 		return b, denial
 	}
-	if denial := d.full(); denial != nil {
+	if denial := full(&d.State().Progress); denial != nil {
 		return b, denial
 	}
-	b.PublishedAt, b.Number = d.fold.now, at.next()
+	b.PublishedAt, b.Number = d.Now(), at.next()
 	if draft {
 		b.Number = 0
-		d.emit(&Saved{environment, b, session})
+		d.Emit(&Saved{environment, b, session})
 	} else {
-		d.emit(&Published{environment, b, session})
+		d.Emit(&Published{environment, b, session})
 	}
 	return b, nil
 }

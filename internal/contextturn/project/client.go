@@ -6,12 +6,13 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/machine"
 )
 
 // Client is everything that deciding about a client needs, and what a token is bound to.
 // Only Generation, TokenHash and RevokedAt ever change.
 type Client struct {
-	progress
+	machine.Progress
 	Project      string         `json:"project"` // its id
 	Name         string         `json:"name"`
 	Kind         string         `json:"kind"`
@@ -79,22 +80,24 @@ type Created struct {
 // EventType names the event.
 func (Created) EventType() string { return "client.created" }
 
-func (e Created) apply(f *fold[Client]) {
-	f.owned(e.Session)
+// Apply folds the event.
+func (e Created) Apply(f *machine.Fold[Client]) {
+	owned(f, e.Session)
 	if e.Kind == Shared {
-		f.begin(e.Subject, e.Subject.ID == SharedID(e.Project, e.Environment))
-		f.must(e.TurnProtocol == Absent, "shared-protocol", "a shared token names no single invoker and has no turn protocol")
-		f.must(e.Name == Shared && IsProfile(e.Profile) && IsEnvironment(e.Environment), "client", "the members are not those of a shared client")
+		f.Start(e.Subject, e.Subject.ID == SharedID(e.Project, e.Environment))
+		f.Must(e.TurnProtocol == Absent, "shared-protocol", "a shared token names no single invoker and has no turn protocol")
+		f.Must(e.Name == Shared && IsProfile(e.Profile) && IsEnvironment(e.Environment), "client", "the members are not those of a shared client")
 	} else {
-		f.begin(e.Subject, isID(e.Subject.ID, "cli_"))
+		f.Start(e.Subject, isID(e.Subject.ID, "cli_"))
 		r := ClientRequest{e.Name, e.Kind, e.Profile, e.Environment, e.TurnProtocol}
 		member, message := r.problem()
-		f.must(member == "", "client", member+": "+message)
+		f.Must(member == "", "client", member+": "+message)
 	}
-	f.must(IsProjectID(e.Project), "client-project", "a client is one of a project")
+	f.Must(IsProjectID(e.Project), "client-project", "a client is one of a project")
 	issued(f, 1, e.TokenHash)
-	f.s.Project, f.s.Name, f.s.Kind, f.s.Profile = e.Project, e.Name, e.Kind, e.Profile
-	f.s.Environment, f.s.TurnProtocol, f.s.RevokedAt = e.Environment, e.TurnProtocol, nil
+	s := f.State()
+	s.Project, s.Name, s.Kind, s.Profile = e.Project, e.Name, e.Kind, e.Profile
+	s.Environment, s.TurnProtocol, s.RevokedAt = e.Environment, e.TurnProtocol, nil
 }
 
 // Rotated is client.rotated: the next token, which takes the place of the one before.
@@ -107,18 +110,20 @@ type Rotated struct {
 // EventType names the event.
 func (Rotated) EventType() string { return "client.rotated" }
 
-func (e Rotated) apply(f *fold[Client]) {
-	f.owned(e.Session)
-	f.must(!f.s.Revoked(), "rotated-revoked", "a revoked client gets no token")
-	f.must(e.Generation == f.s.Generation+1, "generation", "a rotation makes the next generation")
-	f.must(e.TokenHash != f.s.TokenHash, "token-again", "a rotation makes another token")
+// Apply folds the event.
+func (e Rotated) Apply(f *machine.Fold[Client]) {
+	owned(f, e.Session)
+	f.Must(!f.State().Revoked(), "rotated-revoked", "a revoked client gets no token")
+	f.Must(e.Generation == f.State().Generation+1, "generation", "a rotation makes the next generation")
+	f.Must(e.TokenHash != f.State().TokenHash, "token-again", "a rotation makes another token")
 	issued(f, e.Generation, e.TokenHash)
 }
 
 // issued sets the token that counts.
-func issued(f *fold[Client], generation int64, hash string) {
-	f.must(canon.IsHash(hash), "token-hash", "of a token only its SHA-256 is kept")
-	f.s.Generation, f.s.TokenHash = generation, hash
+func issued(f *machine.Fold[Client], generation int64, hash string) {
+	f.Must(canon.IsHash(hash), "token-hash", "of a token only its SHA-256 is kept")
+	s := f.State()
+	s.Generation, s.TokenHash = generation, hash
 }
 
 // RevokedEvent is client.revoked, the end of the chain.
@@ -129,27 +134,29 @@ type RevokedEvent struct {
 // EventType names the event.
 func (RevokedEvent) EventType() string { return "client.revoked" }
 
-func (e RevokedEvent) apply(f *fold[Client]) {
-	f.owned(e.Session)
-	f.must(!f.s.Revoked(), "revoked-twice", "the client is revoked already")
-	now := f.now
-	f.s.RevokedAt = &now
+// Apply folds the event.
+func (e RevokedEvent) Apply(f *machine.Fold[Client]) {
+	owned(f, e.Session)
+	f.Must(!f.State().Revoked(), "revoked-twice", "the client is revoked already")
+	now := f.Now()
+	f.State().RevokedAt = &now
 }
 
-// clientEvents are empty events of every type of a client.
-func clientEvents() []Event[Client] { return []Event[Client]{&Created{}, &Rotated{}, &RevokedEvent{}} }
-
-func clientFold(c *Client) fold[Client] {
-	return fold[Client]{s: c, progress: &c.progress, kind: KindClient, first: Created{}.EventType()}
+var clients = machine.Definition[Client]{
+	Kind: KindClient, Version: Machine, Limit: MaxEvents,
+	Progress: func(c *Client) *machine.Progress { return &c.Progress },
+	Events: func() []machine.Event[Client] {
+		return []machine.Event[Client]{&Created{}, &Rotated{}, &RevokedEvent{}}
+	},
 }
 
 // DecidingClient is a decision about a client.
-type DecidingClient struct{ deciding[Client] }
+type DecidingClient struct{ *machine.Deciding[Client] }
 
 // BeginClient starts a decision about c, which it changes; the zero Client is one that was
 // never made.
 func BeginClient(c *Client, now evidence.Time, seed [32]byte) *DecidingClient {
-	return &DecidingClient{begin(clientFold(c), now, seed)}
+	return &DecidingClient{machine.Begin(&clients, c, now, seed)}
 }
 
 // Create makes a named client of the project with a fresh id, which its state has then.
@@ -163,7 +170,7 @@ func (d *DecidingClient) Create(subject evidence.Subject, project string, r Clie
 	if member, message := r.problem(); member != "" {
 		return invalid(member, message)
 	}
-	d.emit(&Created{d.subject(subject, FreshClientID(d.fresh)), project, r.Name, r.Kind, r.Profile, r.Environment, r.TurnProtocol, tokenHash, session})
+	d.Emit(&Created{d.Subject(subject, FreshClientID(d.Fresh())), project, r.Name, r.Kind, r.Profile, r.Environment, r.TurnProtocol, tokenHash, session})
 	return nil
 }
 
@@ -171,13 +178,13 @@ func (d *DecidingClient) Create(subject evidence.Subject, project string, r Clie
 // [SharedID]. When there is one it is rotated. The binding of a client never changes, so
 // that another profile is denied.
 func (d *DecidingClient) Share(subject evidence.Subject, project, environment, profile, tokenHash, session string) *authority.Denial {
-	switch s := d.fold.s; {
+	switch s := d.State(); {
 	case !IsEnvironment(environment):
 		return invalid("environment", "want production or staging")
 	case !IsProfile(profile):
 		return invalid("profile", "want 1 to 40 lowercase letters, digits and hyphens")
 	case s.Machine == 0:
-		d.emit(&Created{d.subject(subject, SharedID(project, environment)), project, Shared, Shared, profile, environment, Absent, tokenHash, session})
+		d.Emit(&Created{d.Subject(subject, SharedID(project, environment)), project, Shared, Shared, profile, environment, Absent, tokenHash, session})
 		return nil
 	case s.Profile != profile:
 		return &authority.Denial{Reason: authority.AlreadyExists, Detail: "The shared token of this environment is there and bound to another profile, for good; create a named client."}
@@ -187,26 +194,26 @@ func (d *DecidingClient) Share(subject evidence.Subject, project, environment, p
 
 // Rotate gives the client its next token; the one before opens nothing from then on.
 func (d *DecidingClient) Rotate(tokenHash, session string) *authority.Denial {
-	if denial := d.there(); denial != nil {
+	if denial := there(&d.State().Progress, KindClient); denial != nil {
 		return denial
 	}
-	if d.fold.s.Revoked() {
+	if d.State().Revoked() {
 		return &authority.Denial{Reason: authority.ClientRevoked, Detail: "The client is revoked, for good; create a named client."}
 	}
-	if denial := d.full(); denial != nil {
+	if denial := full(&d.State().Progress); denial != nil {
 		return denial
 	}
-	d.emit(&Rotated{d.fold.s.Generation + 1, tokenHash, session})
+	d.Emit(&Rotated{d.State().Generation + 1, tokenHash, session})
 	return nil
 }
 
 // Revoke ends the client; once it is revoked this changes nothing.
 func (d *DecidingClient) Revoke(session string) *authority.Denial {
-	if denial := d.there(); denial != nil {
+	if denial := there(&d.State().Progress, KindClient); denial != nil {
 		return denial
 	}
-	if !d.fold.s.Revoked() {
-		d.emit(&RevokedEvent{session})
+	if !d.State().Revoked() {
+		d.Emit(&RevokedEvent{session})
 	}
 	return nil
 }

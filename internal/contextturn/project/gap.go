@@ -7,12 +7,13 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/machine"
 )
 
 // Gap is context that somebody said is missing. It is written once; the same report again
 // is the same gap.
 type Gap struct {
-	progress
+	machine.Progress
 	Project     string               `json:"project"`
 	Client      string               `json:"client"` // who reported it first
 	Environment string               `json:"environment"`
@@ -47,17 +48,19 @@ type Reported struct {
 // EventType names the event.
 func (Reported) EventType() string { return "gap.reported" }
 
-func (e Reported) apply(f *fold[Gap]) {
-	f.begin(e.Subject, IsGapID(e.Subject.ID))
-	f.must(IsProjectID(e.Project) && IsClientID(e.Client) && IsEnvironment(e.Environment), "gap-source", "a gap is reported by a client of a project's environment")
-	f.must((e.Task == nil) != (e.Ref == nil), "gap-about", "a gap is about a task or a ref")
-	f.must(within(e.Task, 1, MaxTask) && within(e.Ref, 1, MaxRef) && within(e.Detail, 0, MaxDetail), "gap-text", "a text of the gap is longer than it may be, or empty")
+// Apply folds the event.
+func (e Reported) Apply(f *machine.Fold[Gap]) {
+	f.Start(e.Subject, IsGapID(e.Subject.ID))
+	f.Must(IsProjectID(e.Project) && IsClientID(e.Client) && IsEnvironment(e.Environment), "gap-source", "a gap is reported by a client of a project's environment")
+	f.Must((e.Task == nil) != (e.Ref == nil), "gap-about", "a gap is about a task or a ref")
+	f.Must(within(e.Task, 1, MaxTask) && within(e.Ref, 1, MaxRef) && within(e.Detail, 0, MaxDetail), "gap-text", "a text of the gap is longer than it may be, or empty")
 	if b := e.Build; b != nil {
-		f.must(b.Environment == e.Environment && canon.IsHash(b.Digest), "gap-build", "the Build is the one that the client's environment had selected")
-		f.must(b.Draft == (b.Number == 0) && b.Number >= 0 && (!b.Draft || b.Environment == Staging), "gap-build", "a Build has a number, and only staging has a draft")
+		f.Must(b.Environment == e.Environment && canon.IsHash(b.Digest), "gap-build", "the Build is the one that the client's environment had selected")
+		f.Must(b.Draft == (b.Number == 0) && b.Number >= 0 && (!b.Draft || b.Environment == Staging), "gap-build", "a Build has a number, and only staging has a draft")
 	}
-	f.s.Project, f.s.Client, f.s.Environment, f.s.Build = e.Project, e.Client, e.Environment, e.Build
-	f.s.Task, f.s.Ref, f.s.Detail = e.Task, e.Ref, e.Detail
+	s := f.State()
+	s.Project, s.Client, s.Environment, s.Build = e.Project, e.Client, e.Environment, e.Build
+	s.Task, s.Ref, s.Detail = e.Task, e.Ref, e.Detail
 }
 
 // within bounds a text that may be missing. Its characters cannot be counted when it is
@@ -66,20 +69,19 @@ func within(c *evidence.Commitment, least, most int) bool {
 	return c == nil || c.Length >= least && c.Length <= 4*most
 }
 
-// gapEvents are empty events of every type of a gap.
-func gapEvents() []Event[Gap] { return []Event[Gap]{&Reported{}} }
-
-func gapFold(g *Gap) fold[Gap] {
-	return fold[Gap]{s: g, progress: &g.progress, kind: KindGap, first: Reported{}.EventType()}
+var gaps = machine.Definition[Gap]{
+	Kind: KindGap, Version: Machine, Limit: MaxEvents,
+	Progress: func(g *Gap) *machine.Progress { return &g.Progress },
+	Events:   func() []machine.Event[Gap] { return []machine.Event[Gap]{&Reported{}} },
 }
 
 // DecidingGap is a decision about a gap.
-type DecidingGap struct{ deciding[Gap] }
+type DecidingGap struct{ *machine.Deciding[Gap] }
 
 // BeginGap starts a decision about g, which it changes; the zero Gap is one that nobody
 // reported.
 func BeginGap(g *Gap, now evidence.Time, seed [32]byte) *DecidingGap {
-	return &DecidingGap{begin(gapFold(g), now, seed)}
+	return &DecidingGap{machine.Begin(&gaps, g, now, seed)}
 }
 
 // Report records the gap with a fresh id, which its state has then; reported again it
@@ -101,9 +103,9 @@ func (d *DecidingGap) Report(subject evidence.Subject, project string, r GapRepo
 			return invalid(t.member, fmt.Sprintf("want %d to %d characters", t.least, t.most))
 		}
 	}
-	if d.fold.s.Machine != 0 {
+	if d.State().Machine != 0 {
 		return nil
 	}
-	d.emit(&Reported{d.subject(subject, FreshGapID(d.fresh)), project, r.Client, r.Environment, r.Build, d.text(r.Task), d.text(r.Ref), d.text(r.Detail)})
+	d.Emit(&Reported{d.Subject(subject, FreshGapID(d.Fresh())), project, r.Client, r.Environment, r.Build, d.OptionalText(r.Task), d.OptionalText(r.Ref), d.OptionalText(r.Detail)})
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/contextturn/project"
-	"countersign/internal/supervision/run"
+	"countersign/internal/machine"
 )
 
 // TestMain keeps rapid from leaving files of failed draws in the tree; a failure prints
@@ -48,7 +48,7 @@ func hash(digit string) string { return strings.Repeat(digit, 64) }
 
 // deciding is a decision about any of the three.
 type deciding interface {
-	Done() (*project.Transition, error)
+	Done() (*machine.Transition, error)
 	Now() evidence.Time
 }
 
@@ -56,7 +56,7 @@ type deciding interface {
 type replay interface {
 	Apply(evidence.Event)
 	Known() bool
-	Unlawful() []run.Unlawful
+	Unlawful() []machine.Unlawful
 }
 
 // world is one subject with its chain, stored as a ledger would. S is its state.
