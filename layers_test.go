@@ -69,7 +69,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/decide":      {"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/state"},
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/admission", "internal/supervision/hosted", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/supervision/guardian":    {"internal/authority", "internal/supervision/run", "internal/supervision/state"},                                       // denials; what a run is bound to, and how an unlawful transition is named
-	"internal/supervision/freeze":      {"internal/authority", "internal/supervision/run"},                                                                     // denials; how an unlawful transition is named
+	"internal/supervision/freeze":      {"internal/authority", "internal/machine", "internal/supervision/state"},                                               // denials; folding; states of an execution
 	"internal/contextturn/turn":        {"internal/authority", "internal/contextturn/redact", "internal/supervision/run"},                                      // denials; what a client says in its own words; how an unlawful transition is named
 	"internal/contextturn/project":     {"internal/authority", "internal/machine"},                                                                             // denials; folding
 	"internal/supervision/workspace":   {"internal/supervision/gateway", "internal/supervision/records"},                                                       // a verification makes synthetic runs

@@ -7,6 +7,7 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/audit"
+	"countersign/internal/machine"
 	"countersign/internal/supervision/freeze"
 )
 
@@ -17,7 +18,7 @@ func TestFreezeChain(t *testing.T) {
 	options := audit.Options{Keys: evidence.Keys{{Public: key.Public()}}}
 	subject := evidence.Subject{Format: evidence.Format, Kind: "workspace", ID: "default", Workspace: "default", Issuer: "http://localhost:8420", Machine: 1}
 	reason := evidence.Commitment{Text: strings.Repeat("a", 64), Length: 4}
-	told := func(s evidence.Subject, events ...freeze.Event) *audit.Report {
+	told := func(s evidence.Subject, events ...machine.Event[freeze.State]) *audit.Report {
 		var drafts []evidence.Draft
 		for i, e := range events {
 			drafts = append(drafts, evidence.Draft{ID: "01980000-0000-7000-9000-00000000000" + string(rune('0'+i)), Type: e.EventType(), Data: e})

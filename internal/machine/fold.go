@@ -82,6 +82,9 @@ func newFold[S any](of *Definition[S], s *S) Fold[S] {
 // State is what the events so far amount to; Apply changes it.
 func (f *Fold[S]) State() *S { return f.s }
 
+// ID is the id of the event that is folded.
+func (f *Fold[S]) ID() string { return f.id }
+
 // Now is the time of the event that is folded.
 func (f *Fold[S]) Now() evidence.Time { return f.now }
 

@@ -14,8 +14,8 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/machine"
 	"countersign/internal/supervision/freeze"
-	"countersign/internal/supervision/run"
 )
 
 const dawn evidence.Time = 1_700_000_000_000
@@ -108,7 +108,7 @@ func replayed(events []evidence.Event) *freeze.Replay {
 	return r
 }
 
-func rules(list []run.Unlawful) (names []string) {
+func rules(list []machine.Unlawful) (names []string) {
 	for _, u := range list {
 		names = append(names, u.Rule)
 	}
@@ -274,7 +274,9 @@ func TestUnlawful(t *testing.T) {
 	}
 	twice, elses, known, later := open(2, 2), open(1, 1), open(1, 1), open(0, 0)
 	twice.Executions[1], elses.Executions[0].RunID, known.Executions[0].State, later.Epoch = twice.Executions[0], "somebody", "verified", 2
-	draft := func(e freeze.Event) evidence.Draft { return evidence.Draft{Type: e.EventType(), Data: e} }
+	draft := func(e machine.Event[freeze.State]) evidence.Draft {
+		return evidence.Draft{Type: e.EventType(), Data: e}
+	}
 	var broken []string
 	for _, x := range []struct {
 		rule   string
@@ -375,7 +377,7 @@ func TestForeign(t *testing.T) {
 
 // A decision that breaks a rule of the machine is not handed out.
 func TestBrokenDecision(t *testing.T) {
-	s := freeze.State{Machine: freeze.Machine, ID: "default"} // as no chain leaves it: begun, and without an event
+	s := freeze.State{Progress: machine.Progress{Machine: freeze.Machine, ID: "default"}} // as no chain leaves it: begun, and without an event
 	d := freeze.Begin(&s, subject, dawn, [32]byte{})
 	if denial := d.Freeze("why", session); denial != nil {
 		t.Fatal(denial)

@@ -3,52 +3,25 @@ package freeze
 import (
 	"slices"
 
-	"countersign/evidence"
-	"countersign/internal/canon"
-	"countersign/internal/supervision/run"
+	"countersign/internal/machine"
 )
 
-// Replay folds a finished chain by the rules that decided it and names every unlawful
-// transition. It trusts hashes and signatures to be checked by package evidence.
-type Replay struct {
-	fold    fold
-	foreign bool
+var definition = machine.Definition[State]{
+	Kind: Kind, Version: Machine,
+	Progress: func(s *State) *machine.Progress { return &s.Progress },
+	Events: func() []machine.Event[State] {
+		return []machine.Event[State]{&Opened{}, &Frozen{}, &InFlight{}, &Unfrozen{}}
+	},
 }
+
+// Replay folds a finished chain by the rules that decided it.
+type Replay = machine.Replay[State]
 
 // NewReplay replays the chain of a workspace.
-func NewReplay() *Replay { return &Replay{fold: fold{s: &State{}}} }
+func NewReplay() *Replay { return machine.NewReplay(&definition, nil) }
 
-// Apply folds the next event.
-func (r *Replay) Apply(e evidence.Event) {
-	f := &r.fold
-	at, err := evidence.ParseTime(e.Timestamp)
-	f.id, f.sequence, f.now = e.ID, e.Sequence, evidence.TimeOf(at)
-	if r.foreign || !f.must(err == nil, "timestamp", "the timestamp is unreadable") {
-		return
-	}
-	if e.Sequence == 1 {
-		subject, err := e.Subject()
-		if err != nil || subject.Kind != Kind || subject.Machine != Machine || e.Type != (Opened{}).EventType() {
-			r.foreign = true
-			return
-		}
-	}
-	types := events()
-	i := slices.IndexFunc(types, func(b Event) bool { return b.EventType() == e.Type })
-	if !f.must(i >= 0, "event-type", "this machine writes no such event") {
-		return
-	}
-	if f.must(canon.Exactly(e.Data, types[i]), "event-data", "the data is not exactly what this type of event holds") {
-		f.take(types[i])
-	}
-}
+// DecodeState reads a stored state and refuses another machine's.
+func DecodeState(raw []byte) (*State, error) { return definition.Decode(raw) }
 
-// Known reports whether the chain belongs to this machine. If it does not, lawfulness is
-// not proved.
-func (r *Replay) Known() bool { return r.fold.s.Machine == Machine && !r.foreign }
-
-// Unlawful returns every unlawful transition in the order of the events.
-func (r *Replay) Unlawful() []run.Unlawful { return r.fold.unlawful }
-
-// State returns what the chain amounts to.
-func (r *Replay) State() *State { return r.fold.s }
+// EventTypes lists the types of events, sorted.
+func EventTypes() []string { return slices.Sorted(slices.Values(definition.Types())) }

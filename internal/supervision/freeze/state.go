@@ -1,23 +1,17 @@
 package freeze
 
 import (
-	"errors"
-
 	"countersign/evidence"
-	"countersign/internal/canon"
+	"countersign/internal/machine"
 )
 
 // State is everything that deciding about a freeze needs.
 type State struct {
-	Machine   int64         `json:"machine"` // 0: nothing has happened yet
-	ID        string        `json:"id"`
-	CreatedAt evidence.Time `json:"createdAt"`
-	UpdatedAt evidence.Time `json:"updatedAt"`
-	Events    int64         `json:"events"` // sequence of the newest
-	Epoch     int64         `json:"epoch"`  // freezes that the workspace has seen
-	Turned    string        `json:"turned"` // id of the event that froze or unfroze it last
-	Frozen    *Freeze       `json:"frozen"` // nil: it is not frozen
-	Lifted    *Lifted       `json:"lifted"` // the newest freeze once it is lifted; nil while one stands
+	machine.Progress
+	Epoch  int64   `json:"epoch"`  // freezes that the workspace has seen
+	Turned string  `json:"turned"` // id of the event that froze or unfroze it last
+	Frozen *Freeze `json:"frozen"` // nil: it is not frozen
+	Lifted *Lifted `json:"lifted"` // the newest freeze once it is lifted; nil while one stands
 }
 
 // Freeze is the one that stands.
@@ -47,18 +41,4 @@ type Intent struct {
 	ExecutionID string `json:"executionId"`
 	RunID       string `json:"runId"`
 	State       string `json:"state"` // dispatched or unconfirmed
-}
-
-var errMachine = errors.New("freeze: this state belongs to another version of the state machine")
-
-// DecodeState reads a stored state and refuses another machine's.
-func DecodeState(raw []byte) (*State, error) {
-	var s State
-	if err := canon.Unmarshal(raw, &s); err != nil {
-		return nil, err
-	}
-	if s.Machine != Machine {
-		return nil, errMachine
-	}
-	return &s, nil
 }

@@ -47,12 +47,13 @@ const freezeFor = 20 * time.Second
 func (w *Workspace) Freeze(ctx context.Context, reason, session string) (*Frozen, error) {
 	var own []evidence.Commitment // reasons of earlier tries, each with a salt of its own
 	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial {
-		if lifted, ok := d.Lifted(); ok && slices.Contains(own, lifted) && !w.forgets {
+		if l := d.State().Lifted; l != nil && slices.Contains(own, l.Freeze.Reason) && !w.forgets {
 			return nil
 		}
+		standing := d.State().Frozen
 		denial := d.Freeze(reason, session)
-		if given, ok := d.Given(); ok {
-			own = append(own, given)
+		if f := d.State().Frozen; f != standing {
+			own = append(own, f.Reason)
 		}
 		return denial
 	}, w.list)
@@ -67,8 +68,8 @@ func (w *Workspace) Unfreeze(ctx context.Context, reason string, epoch int64, se
 	return w.turn(ctx, func(d *freeze.Deciding) *authority.Denial {
 		switch {
 		case seen == 0:
-			seen = d.Epoch()
-		case epoch == 0 && d.Epoch() != seen && !w.forgets:
+			seen = d.State().Epoch
+		case epoch == 0 && d.State().Epoch != seen && !w.forgets:
 			return nil
 		}
 		return d.Unfreeze(reason, epoch, session)
