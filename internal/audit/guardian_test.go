@@ -9,11 +9,12 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/audit"
+	"countersign/internal/machine"
 	"countersign/internal/supervision/guardian"
 )
 
 // policyChain exports the chain of a policy that was drafted and edited, sealed by key.
-func policyChain(t *testing.T, key evidence.SigningKey, id string, events ...guardian.Event[guardian.State]) []byte {
+func policyChain(t *testing.T, key evidence.SigningKey, id string, events ...machine.Event[guardian.State]) []byte {
 	t.Helper()
 	var drafts []evidence.Draft
 	for i, e := range events {

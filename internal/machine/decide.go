@@ -12,6 +12,8 @@ import (
 type Transition struct {
 	Drafts []evidence.Draft
 	Texts  []evidence.Text
+	// NotAfter is until when it may be stored; 0: no limit.
+	NotAfter evidence.Time
 }
 
 // Deciding is one decision under way: each event is folded into the state at once. It is
@@ -65,6 +67,9 @@ func (d *Deciding[S]) OptionalText(s *string) *evidence.Commitment {
 	c := d.Text(*s)
 	return &c
 }
+
+// NotAfter makes what is decided one that counts only when it is stored by then.
+func (d *Deciding[S]) NotAfter(at evidence.Time) { d.out.NotAfter = at }
 
 // Subject completes s, which names workspace and issuer, for the first event of a chain.
 func (d *Deciding[S]) Subject(s evidence.Subject, id string) evidence.Subject {

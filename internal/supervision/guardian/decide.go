@@ -6,103 +6,55 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/authority"
-	"countersign/internal/canon"
+	"countersign/internal/machine"
 	"countersign/internal/money"
 	"countersign/internal/supervision/run"
 )
 
-// deciding is one decision under way: what was emitted so far, each event folded into
-// the state at once.
-type deciding[S any] struct {
-	fold  fold[S]
-	fresh *authority.Fresh
-	out   Transition
-}
-
-// Transition is what a decision came to.
-type Transition struct {
-	Drafts   []evidence.Draft
-	Texts    []evidence.Text
-	NotAfter evidence.Time // 0: no limit
-}
-
-func begin[S any](s *S, p *progress, first string, now evidence.Time, seed [32]byte) deciding[S] {
-	now = max(now, p.UpdatedAt)
-	return deciding[S]{
-		fold:  fold[S]{s: s, progress: p, first: first, now: now, sequence: p.Events},
-		fresh: authority.NewFresh(seed, now),
-	}
-}
-
-// Now returns the time of the decision.
-func (d *deciding[S]) Now() evidence.Time { return d.fold.now }
-
-// NewID returns a fresh identifier.
-func (d *deciding[S]) NewID() string { return d.fresh.ID() }
-
-// Done returns what was decided. An error means that the decision broke a rule of the
-// machine; nothing may be stored then.
-func (d *deciding[S]) Done() (*Transition, error) {
-	if len(d.fold.unlawful) > 0 {
-		return nil, &d.fold.unlawful[0]
-	}
-	return &d.out, nil
-}
-
-func (d *deciding[S]) emit(e Event[S]) {
-	d.fold.id = d.fresh.ID()
-	d.fold.sequence++
-	d.fold.take(e)
-	d.out.Drafts = append(d.out.Drafts, evidence.Draft{ID: d.fold.id, Type: e.EventType(), Data: e})
-}
-
 // full reports whether the chain has no room for more. An event that ends something
 // begun still fits.
-func (d *deciding[S]) full() *authority.Denial {
-	if d.fold.progress.Events < MaxEvents-1 {
+func full(p *machine.Progress) *authority.Denial {
+	if p.Events < MaxEvents-1 {
 		return nil
 	}
 	return &authority.Denial{Reason: authority.WorkspaceLimit, Detail: "Its chain is full; create a new one."}
 }
 
 // Registering is a decision about the inventory.
-type Registering struct{ deciding[Inventory] }
+type Registering struct{ *machine.Deciding[Inventory] }
 
 // BeginInventory starts a decision about the inventory, which it changes; the zero
 // Inventory is one that does not exist yet.
 func BeginInventory(i *Inventory, subject evidence.Subject, now evidence.Time, seed [32]byte) *Registering {
-	d := &Registering{begin(i, &i.progress, Opened{}.EventType(), now, seed)}
+	d := &Registering{machine.Begin(&inventories, i, now, seed)}
 	if i.Machine == 0 {
-		subject.Kind, subject.Machine, subject.Format = KindInventory, Machine, evidence.Format
-		d.emit(&Opened{subject})
+		d.Emit(&Opened{d.Subject(subject, subject.ID)})
 	}
 	return d
 }
 
 // Register adds a service; its id and time are set here. description may be "".
 func (d *Registering) Register(s Service, description string) (string, *authority.Denial) {
-	if denial := d.room(len(d.fold.s.Services), MaxServices); denial != nil {
+	if denial := d.room(len(d.State().Services), MaxServices); denial != nil {
 		return "", denial
 	}
-	s.ID, s.CreatedAt = d.NewID(), d.Now()
+	s.ID, s.CreatedAt = d.Fresh().ID(), d.Now()
 	if description != "" {
-		t := evidence.NewText(d.fresh.Salt(), description)
-		c := t.Commit()
-		d.out.Texts, s.Description = append(d.out.Texts, t), &c
+		s.Description = d.OptionalText(&description)
 	}
 	if denial := invalid(s.Problem()); denial != nil {
 		return "", denial
 	}
-	d.emit(&Registered{s})
+	d.Emit(&Registered{s})
 	return s.ID, nil
 }
 
 // List adds a policy.
 func (d *Registering) List(guardianID string) *authority.Denial {
-	if denial := d.room(len(d.fold.s.Guardians), MaxPolicies); denial != nil {
+	if denial := d.room(len(d.State().Guardians), MaxPolicies); denial != nil {
 		return denial
 	}
-	d.emit(&Listed{guardianID})
+	d.Emit(&Listed{guardianID})
 	return nil
 }
 
@@ -110,7 +62,7 @@ func (d *Registering) room(n, most int) *authority.Denial {
 	if n >= most {
 		return &authority.Denial{Reason: authority.WorkspaceLimit, Detail: "The workspace has no room for another one."}
 	}
-	return d.full()
+	return full(&d.State().Progress)
 }
 
 func invalid(member, message string) *authority.Denial {
@@ -121,12 +73,12 @@ func invalid(member, message string) *authority.Denial {
 }
 
 // Deciding is a decision about one policy.
-type Deciding struct{ deciding[State] }
+type Deciding struct{ *machine.Deciding[State] }
 
 // Begin starts a decision about s, which it changes; the zero State is a policy that
 // does not exist yet.
 func Begin(s *State, now evidence.Time, seed [32]byte) *Deciding {
-	return &Deciding{begin(s, &s.progress, Drafted{}.EventType(), now, seed)}
+	return &Deciding{machine.Begin(&policies, s, now, seed)}
 }
 
 // Draft begins a policy.
@@ -134,8 +86,7 @@ func (d *Deciding) Draft(subject evidence.Subject, p Policy) *authority.Denial {
 	if denial := d.known(&p); denial != nil {
 		return denial
 	}
-	subject.Kind, subject.Machine, subject.Format = Kind, Machine, evidence.Format
-	d.emit(&Drafted{subject, p})
+	d.Emit(&Drafted{d.Subject(subject, subject.ID), p})
 	return nil
 }
 
@@ -163,15 +114,15 @@ func (d *Deciding) Edit(revision int64, p Policy) *authority.Denial {
 	if denial := d.known(&p); denial != nil {
 		return denial
 	}
-	if denial := d.full(); denial != nil {
+	if denial := full(&d.State().Progress); denial != nil {
 		return denial
 	}
-	d.emit(&Edited{revision + 1, p})
+	d.Emit(&Edited{revision + 1, p})
 	return nil
 }
 
 func (d *Deciding) current(revision int64) *authority.Denial {
-	if revision == d.fold.s.Revision {
+	if revision == d.State().Revision {
 		return nil
 	}
 	return &authority.Denial{Reason: authority.RevisionConflict, Detail: "The policy has another revision by now; get the workspace and begin from that."}
@@ -179,7 +130,7 @@ func (d *Deciding) current(revision int64) *authority.Denial {
 
 // local denies what stays a draft (H-212).
 func (d *Deciding) local() *authority.Denial {
-	switch p := &d.fold.s.Draft; {
+	switch p := &d.State().Draft; {
 	case p.Service == Custom:
 		return notBuilt(`service "custom"; it stays a draft.`)
 	case p.Environment != Local:
@@ -196,21 +147,21 @@ func (d *Deciding) Start(revision int64) (string, *authority.Denial) {
 	if denial := d.local(); denial != nil {
 		return "", denial
 	}
-	if d.fold.s.Verifying(d.Now()) {
+	if d.State().Verifying(d.Now()) {
 		return "", &authority.Denial{Reason: authority.InProgress, Detail: "A verification of this policy is under way."}
 	}
-	if denial := d.full(); denial != nil {
+	if denial := full(&d.State().Progress); denial != nil {
 		return "", denial
 	}
-	id := d.NewID()
-	d.emit(&Started{id, revision, d.Now().Add(VerificationLife)})
+	id := d.Fresh().ID()
+	d.Emit(&Started{id, revision, d.Now().Add(VerificationLife)})
 	return id, nil
 }
 
 // Complete records what a verification has tested. It is denied when the policy has
 // been edited since, and when the verification has been given up.
 func (d *Deciding) Complete(id string, runs []string, tests []Test) *authority.Denial {
-	r := d.fold.s.Running
+	r := d.State().Running
 	if r == nil || r.ID != id || d.Now() >= r.Until {
 		return &authority.Denial{Reason: authority.RevisionConflict, Detail: "The verification counts no more: the policy was edited meanwhile, or it took longer than a minute."}
 	}
@@ -219,14 +170,14 @@ func (d *Deciding) Complete(id string, runs []string, tests []Test) *authority.D
 	for i := range tests {
 		tests[i].At = min(max(tests[i].At, r.StartedAt), d.Now())
 	}
-	d.emit(&Completed{id, r.Revision, AllPassed(tests), append([]string{}, runs...), tests})
-	d.out.NotAfter = r.Until
+	d.Emit(&Completed{id, r.Revision, AllPassed(tests), append([]string{}, runs...), tests})
+	d.NotAfter(r.Until)
 	return nil
 }
 
 // Publish makes the revision the next version (H-208).
 func (d *Deciding) Publish(revision int64) *authority.Denial {
-	s := d.fold.s
+	s := d.State()
 	if denial := d.current(revision); denial != nil {
 		return denial
 	}
@@ -241,11 +192,11 @@ func (d *Deciding) Publish(revision int64) *authority.Denial {
 	case d.Now() >= v.ExpiresAt():
 		return notVerified("The verification was an hour ago or more; verify again.")
 	}
-	if denial := d.full(); denial != nil {
+	if denial := full(&d.State().Progress); denial != nil {
 		return denial
 	}
-	d.out.NotAfter = s.Verification.ExpiresAt()
-	d.emit(&PublishedEvent{s.version() + 1, revision, s.Verification.ID, s.Draft})
+	d.NotAfter(s.Verification.ExpiresAt())
+	d.Emit(&PublishedEvent{s.version() + 1, revision, s.Verification.ID, s.Draft})
 	return nil
 }
 
@@ -267,26 +218,10 @@ func (s *State) Bindable(now evidence.Time) (*Published, *authority.Denial) {
 }
 
 // DecodeState reads a stored state and refuses another machine's.
-func DecodeState(raw []byte) (*State, error) {
-	var s State
-	return &s, decode(raw, &s, &s.progress)
-}
+func DecodeState(raw []byte) (*State, error) { return policies.Decode(raw) }
 
 // DecodeInventory reads a stored inventory and refuses another machine's.
-func DecodeInventory(raw []byte) (*Inventory, error) {
-	var i Inventory
-	return &i, decode(raw, &i, &i.progress)
-}
-
-func decode(raw []byte, v any, p *progress) error {
-	if err := canon.Unmarshal(raw, v); err != nil {
-		return err
-	}
-	if p.Machine != Machine {
-		return errMachine
-	}
-	return nil
-}
+func DecodeInventory(raw []byte) (*Inventory, error) { return inventories.Decode(raw) }
 
 // Covers denies a run that the policy was not published for and names every member that
 // differs (H-214, H-216).

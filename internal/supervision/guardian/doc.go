@@ -12,7 +12,7 @@
 // are.
 //
 // As with runs, deciding emits events and each is folded into the state by the same code
-// that later replays a chain for an auditor ([Replay]). There is no clock, no randomness
+// that later replays a chain for an auditor ([NewReplay]). There is no clock, no randomness
 // and no I/O here.
 package guardian
 

@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"countersign/evidence"
+	"countersign/internal/machine"
 )
 
 // Inventory is everything that the workspace has registered.
 type Inventory struct {
-	progress
+	machine.Progress
 	Services  []Service `json:"services"`
 	Guardians []string  `json:"guardians"` // ids, oldest first
 }
@@ -60,7 +61,8 @@ type Opened struct {
 // EventType names the event.
 func (Opened) EventType() string { return "inventory.opened" }
 
-func (e Opened) apply(f *fold[Inventory]) { f.begin(e.Subject, KindInventory) }
+// Apply folds the event.
+func (e Opened) Apply(f *machine.Fold[Inventory]) { f.Start(e.Subject, true) }
 
 // Registered is service.registered.
 type Registered struct {
@@ -70,13 +72,15 @@ type Registered struct {
 // EventType names the event.
 func (Registered) EventType() string { return "service.registered" }
 
-func (e Registered) apply(f *fold[Inventory]) {
+// Apply folds the event.
+func (e Registered) Apply(f *machine.Fold[Inventory]) {
+	s := f.State()
 	member, message := e.Service.Problem()
-	f.must(member == "", "service", member+": "+message)
-	f.must(f.s.Service(e.Service.ID) == nil, "service-twice", "a service is registered once")
-	f.must(len(f.s.Services) < MaxServices, "service-limit", "more services than a workspace may have")
-	f.must(e.Service.CreatedAt == f.now, "service-time", "the service was not registered when the event says")
-	f.s.Services = append(f.s.Services, e.Service)
+	f.Must(member == "", "service", member+": "+message)
+	f.Must(s.Service(e.Service.ID) == nil, "service-twice", "a service is registered once")
+	f.Must(len(s.Services) < MaxServices, "service-limit", "more services than a workspace may have")
+	f.Must(e.Service.CreatedAt == f.Now(), "service-time", "the service was not registered when the event says")
+	s.Services = append(s.Services, e.Service)
 }
 
 // Listed is guardian.listed: a policy whose own chain begins in the same commit.
@@ -87,23 +91,10 @@ type Listed struct {
 // EventType names the event.
 func (Listed) EventType() string { return "guardian.listed" }
 
-func (e Listed) apply(f *fold[Inventory]) {
-	f.must(!slices.Contains(f.s.Guardians, e.GuardianID), "guardian-twice", "a policy is listed once")
-	f.must(len(f.s.Guardians) < MaxPolicies, "guardian-limit", "more policies than a workspace may have")
-	f.s.Guardians = append(f.s.Guardians, e.GuardianID)
-}
-
-// entries are empty events of every type of an inventory.
-func entries() []Event[Inventory] { return []Event[Inventory]{&Opened{}, &Registered{}, &Listed{}} }
-
-// EventTypes lists the types of events of both machines, sorted.
-func EventTypes() (list []string) {
-	for _, e := range events() {
-		list = append(list, e.EventType())
-	}
-	for _, e := range entries() {
-		list = append(list, e.EventType())
-	}
-	slices.Sort(list)
-	return list
+// Apply folds the event.
+func (e Listed) Apply(f *machine.Fold[Inventory]) {
+	s := f.State()
+	f.Must(!slices.Contains(s.Guardians, e.GuardianID), "guardian-twice", "a policy is listed once")
+	f.Must(len(s.Guardians) < MaxPolicies, "guardian-limit", "more policies than a workspace may have")
+	s.Guardians = append(s.Guardians, e.GuardianID)
 }

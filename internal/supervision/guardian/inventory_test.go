@@ -10,6 +10,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/canon"
+	"countersign/internal/machine"
 	"countersign/internal/supervision/guardian"
 )
 
@@ -27,7 +28,7 @@ func newShelf(t *testing.T) *shelf {
 	return &shelf{t: t, now: dawn, i: &guardian.Inventory{}, head: evidence.Link{Hash: evidence.Genesis}}
 }
 
-func (s *shelf) do(f func(*guardian.Registering) *authority.Denial) *guardian.Transition {
+func (s *shelf) do(f func(*guardian.Registering) *authority.Denial) *machine.Transition {
 	s.t.Helper()
 	s.seeds++
 	d := guardian.BeginInventory(s.i, subject("default"), s.now, [32]byte{s.seeds})

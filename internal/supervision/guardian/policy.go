@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"countersign/evidence"
+	"countersign/internal/machine"
 	"countersign/internal/money"
 	"countersign/internal/supervision/run"
 	"countersign/internal/supervision/state"
@@ -86,21 +87,12 @@ func (p *Policy) Binding(guardianID string, version int64) *run.Binding {
 
 // State is everything that deciding about a policy needs.
 type State struct {
-	progress
+	machine.Progress
 	Revision     int64         `json:"revision"` // of the draft, from 1
 	Draft        Policy        `json:"draft"`
 	Running      *Running      `json:"running"`      // nil: no verification is under way
 	Verification *Verification `json:"verification"` // the newest that has ended
 	Published    *Published    `json:"published"`    // the newest version
-}
-
-// progress is what every chain's state holds.
-type progress struct {
-	Machine   int64         `json:"machine"`
-	ID        string        `json:"id"`
-	CreatedAt evidence.Time `json:"createdAt"`
-	UpdatedAt evidence.Time `json:"updatedAt"`
-	Events    int64         `json:"events"` // sequence of the newest
 }
 
 // Running is a verification under way. At now >= Until it counts as given up.

@@ -8,6 +8,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
+	"countersign/internal/machine"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/guardian"
 )
@@ -49,7 +50,7 @@ func (w *Workspace) Register(ctx context.Context, r ServiceRequest) (*Service, e
 
 // decision is a decision that has been made.
 type decision interface {
-	Done() (*guardian.Transition, error)
+	Done() (*machine.Transition, error)
 	Now() evidence.Time
 }
 
@@ -92,7 +93,7 @@ func (w *Workspace) Draft(ctx context.Context, p guardian.Policy) (id string, er
 		}
 		var s guardian.State
 		d := guardian.Begin(&s, now, gateway.Seed())
-		id = d.NewID()
+		id = d.Fresh().ID()
 		if denial := d.Draft(w.subject(id), p); denial != nil {
 			return nil, denial
 		}

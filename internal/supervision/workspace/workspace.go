@@ -20,6 +20,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/ledger"
+	"countersign/internal/machine"
 	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/guardian"
 	"countersign/internal/supervision/records"
@@ -143,7 +144,7 @@ func (w *Workspace) decide(ctx context.Context, f func() (*ledger.Change, error)
 func unavailable(err error) error { return fmt.Errorf("%w: %w", gateway.ErrUnavailable, err) }
 
 // write is the next state of a subject with the events that led to it.
-func (w *Workspace) write(subject ledger.Subject, state any, now evidence.Time, t *guardian.Transition) (ledger.Write, error) {
+func (w *Workspace) write(subject ledger.Subject, state any, now evidence.Time, t *machine.Transition) (ledger.Write, error) {
 	raw, err := canon.Marshal(state)
 	if err != nil {
 		return ledger.Write{}, err
