@@ -37,7 +37,7 @@ var rings = [][]string{
 	{"internal/authority", "internal/machine", "internal/supervision/propose", "internal/supervision/stopcontext", "internal/supervision/state", "internal/supervision/run", "internal/supervision/policy", "internal/supervision/chain", "internal/supervision/decide", "internal/supervision/guardian", "internal/supervision/freeze", "internal/contextturn/redact", "internal/contextturn/turn", "internal/contextturn/project", "internal/runbook/incident"},
 	{
 		"internal/ledger", "internal/ledger/postgres/statement", "internal/ledger/postgres/outbox", "internal/ledger/postgres/blob",
-		"internal/keys",
+		"internal/keys", "internal/runbook/tasks",
 		"internal/contextturn/content", "internal/contextturn/builds", "internal/contextturn/tools",
 		"internal/supervision/ask", "internal/supervision/line", "internal/supervision/proof",
 		"internal/supervision/model/replay",
@@ -45,12 +45,12 @@ var rings = [][]string{
 	},
 	{"internal/ledger/sqlite", "internal/ledger/postgres"},
 	{"internal/settle", "internal/supervision/records", "internal/supervision/hosted", "internal/supervision/gateway", "internal/supervision/admission", "internal/supervision/managed", "internal/supervision/workspace", "internal/supervision/attack", "internal/identity", "internal/audit", "internal/contextturn/traces", "internal/contextturn/perimeter", "internal/runbook/control"},
-	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent", "internal/channel/projects", "internal/channel/contexthttp"},
+	{"internal/channel/bounds", "internal/channel/stream", "internal/channel/edge", "internal/channel/wire", "internal/channel/owner", "internal/channel/agent", "internal/channel/projects", "internal/channel/contexthttp", "internal/channel/runbookhttp"},
 	{"internal/console/frame"}, // what every page has in common
-	{"internal/channel", "internal/console", "internal/console/projects"}, // every route together; the pages
+	{"internal/channel", "internal/console", "internal/console/projects", "internal/console/incident"}, // every route together; the pages
 	{"internal/app"},
-	{"store", "internal/command/seif/reporter"}, // another program; what reports from beside an application
-	{"internal/command", "internal/command/asowner", "internal/command/attacks", "internal/command/seif"},
+	{"store", "internal/command/seif/reporter", "internal/runbook/evaluate"}, // another program; what reports from beside an application; what serves an installation of its own
+	{"internal/command", "internal/command/asowner", "internal/command/attacks", "internal/command/incidentdemo", "internal/command/seif"},
 	{"cmd/countersign"},
 }
 
@@ -83,6 +83,7 @@ var withinRing = map[string][]string{
 	"internal/channel/agent":           {"internal/channel/edge", "internal/channel/wire"},
 	"internal/channel/projects":        {"internal/channel/edge", "internal/channel/wire"},
 	"internal/channel/contexthttp":     {"internal/channel/edge", "internal/channel/wire"},
+	"internal/channel/runbookhttp":     {"internal/channel/edge", "internal/channel/wire"},
 }
 
 // support is what only tests and the development commands use. It may import

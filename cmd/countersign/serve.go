@@ -26,6 +26,7 @@ type serveCommand struct {
 	TLSKey       string   `placeholder:"FILE" help:"Its private key (PEM)."`
 	TrustedProxy []string `placeholder:"CIDR" help:"Network of the proxies in front, such as 10.0.0.0/8; may be given several times. Only from there X-Forwarded-For says who the client is, and X-Forwarded-Proto that it came by https, which context turns of production need. Default: none."`
 	Freeze       *string  `placeholder:"TEXT" help:"Freeze the workspace for this reason before the first request is answered; a freeze that stands stays."`
+	Incident     bool     `help:"Serve the governed incident workflow at /incident, which anybody who reaches the origin may use without signing in. It is a simulation. Default: off."`
 	MetricsAddr  string   `placeholder:"HOST:PORT" help:"Serve Prometheus metrics at /metrics there, without a credential. Default: off."`
 }
 
@@ -59,7 +60,7 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 
 func (c *serveCommand) config(log io.Writer) (app.Config, error) {
 	config := app.Config{
-		Dir: c.Dir, Addr: c.Addr, Origin: c.Origin, TLSCert: c.TLSCert, TLSKey: c.TLSKey, MetricsAddr: c.MetricsAddr, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Dir: c.Dir, Addr: c.Addr, Origin: c.Origin, TLSCert: c.TLSCert, TLSKey: c.TLSKey, MetricsAddr: c.MetricsAddr, Incident: c.Incident, Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	for _, network := range c.TrustedProxy {
 		prefix, err := netip.ParsePrefix(network)
@@ -108,6 +109,11 @@ func (c *serveCommand) announce(a *app.App, w io.Writer) {
 	}
 	if f := a.Frozen(); f.Frozen {
 		fmt.Fprintf(w, "frozen    by freeze %d since %s; lift it: countersign unfreeze --origin %s --dir %s --epoch %d --reason TEXT\n", f.Epoch, f.Since, a.Origin(), quoted(c.Dir), f.Epoch)
+	}
+	if a.Incident() {
+		fmt.Fprintf(w, "incident  %s/incident\n", a.Origin())
+	} else {
+		fmt.Fprintln(w, "incident  off: start with --incident")
 	}
 	if addr := a.MetricsAddr(); addr != "" {
 		fmt.Fprintf(w, "metrics   http://%s/metrics\n", addr)

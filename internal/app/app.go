@@ -20,12 +20,13 @@ import (
 	"countersign/internal/channel/owner"
 	"countersign/internal/console"
 	"countersign/internal/console/frame"
+	incidentpage "countersign/internal/console/incident"
 	contextpages "countersign/internal/console/projects"
 	"countersign/internal/contextturn/perimeter"
-	"countersign/internal/contextturn/turn"
 	"countersign/internal/identity"
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
+	"countersign/internal/runbook/control"
 	"countersign/internal/settle"
 	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/gateway"
@@ -40,25 +41,26 @@ import (
 
 // App is an open installation.
 type App struct {
-	config   Config
-	keys     *keys.Keys
-	engine   string
-	ledger   engine
-	failed   <-chan struct{}
-	listener net.Listener
-	addr     string
-	origin   string
-	gateway  *gateway.Gateway
-	settler  *settle.Settler
-	steps    *managed.Steps
-	attacks  *attack.Runner
-	owners   *identity.Owners
-	policies *workspace.Workspace
-	contexts *perimeter.Perimeter
-	frozen   records.Freeze // as it stood when the installation was opened
-	api      *edge.API
-	status   owner.Status
-	settling atomic.Pointer[time.Time] // since when the settler has been at work; nil: it is not
+	config    Config
+	keys      *keys.Keys
+	engine    string
+	ledger    engine
+	failed    <-chan struct{}
+	listener  net.Listener
+	addr      string
+	origin    string
+	gateway   *gateway.Gateway
+	settler   *settle.Settler
+	steps     *managed.Steps
+	attacks   *attack.Runner
+	owners    *identity.Owners
+	policies  *workspace.Workspace
+	contexts  *perimeter.Perimeter
+	incidents *control.Plane // also where the incident workflow is not served
+	frozen    records.Freeze // as it stood when the installation was opened
+	api       *edge.API
+	status    owner.Status
+	settling  atomic.Pointer[time.Time] // since when the settler has been at work; nil: it is not
 
 	metrics         *metrics // nil without --metrics-addr
 	metricsListener net.Listener
@@ -113,7 +115,8 @@ func Open(ctx context.Context, c Config) (_ *App, err error) {
 		return nil, err
 	}
 	a.contexts = a.newPerimeter()
-	a.settler = settle.New(a.ledger, ledger.DefaultWorkspace, c.Log, settle.Kinds{ledger.KindRun: a.gateway.Settle, turn.Kind: a.contexts.Settle})
+	a.incidents = a.newIncidents()
+	a.settler = settle.New(a.ledger, ledger.DefaultWorkspace, c.Log, a.settlers())
 	if a.metrics != nil {
 		a.metrics.showFrozen(a.gateway.Reader)
 	}
@@ -193,18 +196,25 @@ func (a *App) newAPI() (*edge.API, error) {
 	if a.attacks, err = a.newAttacks(a.owners); err != nil {
 		return nil, err
 	}
+	var incidents *control.Plane // that is served
+	if a.Incident() {
+		incidents = a.incidents
+	}
 	channel.Routes(api, owner.Config{
 		Gateway: a.gateway, Steps: a.steps, Owners: a.owners, Keys: keys, Specification: spec.Protocol, Status: a.status, Workspace: a.policies, Attacks: a.attacks, Hosting: a.hosting,
-	}, a.contexts)
+	}, a.contexts, incidents)
 	pages := frame.New(api, a.gateway.Reader, a.owners)
 	console.Register(pages, console.Config{Reader: a.gateway.Reader, Keys: keys})
 	contextpages.Register(pages, contextpages.Config{Perimeter: a.contexts, Keys: keys})
+	if a.Incident() {
+		incidentpage.Register(pages, a.incidents)
+	}
 	return api, nil
 }
 
 // passes recognizes failures of the ledger that a caller may try again.
 func passes(err error) bool {
-	return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown}, func(passing error) bool { return errors.Is(err, passing) })
+	return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown, control.ErrUnavailable, control.ErrUnknown, control.ErrFull}, func(passing error) bool { return errors.Is(err, passing) })
 }
 
 func trusted(list []keys.Public) evidence.Keys {

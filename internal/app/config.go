@@ -33,6 +33,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	MetricsAddr    string        // host:port of GET /metrics, on a listener of its own; "": none
 	Freeze         string        // freezes the workspace for this reason before anything is answered, unless it is frozen; "": it stays as it is
+	Incident       bool          // serves the incident workflow, which is used without signing in
 	AttackedStore  attack.Store  // the hosted store, when attacks may change it; nil: they may not
 	Log            *slog.Logger  // nil: nothing is logged
 	Clock          *ledger.Clock // nil: the system's
@@ -44,12 +45,18 @@ type Config struct {
 	Fault   func(point string)
 	// ContextFault is asked at points of a context call; its error ends the call there.
 	ContextFault func(point string) error
-	Unrecorded   bool                     // context is handed out although its record was not stored
-	EngineFault  func(point string) error // of the ledger's engine
-	Unlocked     bool                     // PostgreSQL: commits do not take the freeze lock
-	Unpolled     bool                     // PostgreSQL: watched subjects are not polled
-	anyKeys      bool                     // the ledger's fingerprints are not compared
-	patience     time.Duration            // with a guardian, a store and an executor; 0: the product's
+	Unrecorded   bool // context is handed out although its record was not stored
+	// IncidentFault is asked at points of a request to the incident workflow; its error ends
+	// the request there. IncidentPartial lets an execution fail in part.
+	IncidentFault   func(point string) error
+	IncidentPartial func() bool
+	IncidentWithout string // a guard of the incident workflow that is left out
+
+	EngineFault func(point string) error // of the ledger's engine
+	Unlocked    bool                     // PostgreSQL: commits do not take the freeze lock
+	Unpolled    bool                     // PostgreSQL: watched subjects are not polled
+	anyKeys     bool                     // the ledger's fingerprints are not compared
+	patience    time.Duration            // with a guardian, a store and an executor; 0: the product's
 	// swap puts something else in place of a dependency that is wired as an interface.
 	swap func(wired reflect.Type, dependency any) any
 }

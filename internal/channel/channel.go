@@ -21,7 +21,9 @@ import (
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/owner"
 	"countersign/internal/channel/projects"
+	"countersign/internal/channel/runbookhttp"
 	"countersign/internal/contextturn/perimeter"
+	"countersign/internal/runbook/control"
 )
 
 // Title and Version of the contract (H-001).
@@ -31,13 +33,19 @@ const (
 )
 
 // Routes registers every route. contexts is what the routes of projects and of
-// their clients ask.
-func Routes(a *edge.API, c owner.Config, contexts *perimeter.Perimeter) {
+// their clients ask; incidents is the incident workflow's plane, nil when it is off.
+func Routes(a *edge.API, c owner.Config, contexts *perimeter.Perimeter, incidents *control.Plane) {
 	owner.Register(a, c)
 	agent.Register(a, c.Gateway)
 	projects.Register(a, contexts, c.Owners)
 	contexthttp.Register(a, contexts)
-	document(a.OpenAPI())
+	if incidents == nil {
+		runbookhttp.Register(a, nil)
+		document(a.OpenAPI(), runbookhttp.Operations...)
+	} else {
+		runbookhttp.Register(a, incidents)
+		document(a.OpenAPI())
+	}
 	a.Handle("GET /openapi.json", text("application/json", api.OpenAPI))
 	a.Handle("GET /protocol", text("text/markdown; charset=utf-8", api.Protocol))
 	a.Handle("GET /context-turns", text("text/markdown; charset=utf-8", api.ContextTurns))
@@ -54,12 +62,12 @@ func text(contentType string, body []byte) http.Handler {
 }
 
 // Document returns the OpenAPI document of all routes without anything behind
-// them.
+// them, those of the incident workflow too.
 func Document() ([]byte, error) {
 	a, err := edge.New(edge.Config{Origin: "http://localhost:8420", Title: Title, Version: Version})
 	if err != nil {
 		return nil, err
 	}
-	Routes(a, owner.Config{}, nil)
+	Routes(a, owner.Config{}, nil, &control.Plane{})
 	return a.Document()
 }

@@ -30,6 +30,7 @@ import (
 	"countersign/internal/keys"
 	"countersign/internal/ledger"
 	"countersign/internal/ledger/sqlite"
+	"countersign/internal/runbook/control"
 	"countersign/internal/supervision/attack"
 	"countersign/internal/supervision/decide"
 	"countersign/internal/supervision/gateway"
@@ -47,20 +48,21 @@ const ownerPrefix = "/api/v1/owner"
 // house is a control plane that answers on a real port, with a real ledger and a
 // real store behind it. Its client checks every answer against the document.
 type house struct {
-	t        *testing.T
-	origin   string
-	secret   string
-	keys     *keys.Keys
-	clock    *ledger.Clock
-	ledger   *sqlite.Ledger
-	gateway  *gateway.Gateway
-	contexts *perimeter.Perimeter
-	dir      string // of the control plane
-	api      *edge.API
-	store    string // its origin
-	storeKey dispatch.TrustedKey
-	client   *http.Client
-	cookie   string // of the owner who signed in first
+	t         *testing.T
+	origin    string
+	secret    string
+	keys      *keys.Keys
+	clock     *ledger.Clock
+	ledger    *sqlite.Ledger
+	gateway   *gateway.Gateway
+	contexts  *perimeter.Perimeter
+	incidents *control.Plane
+	dir       string // of the control plane
+	api       *edge.API
+	store     string // its origin
+	storeKey  dispatch.TrustedKey
+	client    *http.Client
+	cookie    string // of the owner who signed in first
 }
 
 type config struct {
@@ -115,6 +117,7 @@ func newHouse(t *testing.T, edit ...func(*config)) *house {
 		Ledger: l, Chains: h.gateway, Signing: h.keys.Evidence(), MAC: h.keys.MAC, Issuer: h.origin, Workspace: ledger.DefaultWorkspace, Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() { h.contexts.Close() })
+	h.incidents = h.newIncidents()
 	h.answer(listener, c)
 	h.client = &http.Client{Transport: &contract{t: t, next: &http.Transport{}}}
 	h.cookie = h.signIn()
@@ -132,7 +135,7 @@ func (h *house) answer(l net.Listener, c config) {
 	h.api, err = edge.New(edge.Config{
 		Log: log, Without: c.without, Origin: h.origin, Title: channel.Title, Version: channel.Version, Ready: func(context.Context) error { return nil },
 		Unavailable: func(err error) bool {
-			return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown}, func(passing error) bool { return errors.Is(err, passing) })
+			return slices.ContainsFunc([]error{gateway.ErrUnavailable, gateway.ErrUnknown, perimeter.ErrUnavailable, perimeter.ErrUnknown, control.ErrUnavailable, control.ErrUnknown, control.ErrFull}, func(passing error) bool { return errors.Is(err, passing) })
 		},
 	})
 	must(h.t, err)
@@ -144,7 +147,7 @@ func (h *house) answer(l net.Listener, c config) {
 	channel.Routes(h.api, owner.Config{
 		Gateway: h.gateway, Steps: h.steps(c.executor), Owners: owners, Keys: evidence.Keys{{Public: h.keys.Evidence().Public()}},
 		Specification: api.Protocol, Status: testStatus, Heartbeat: c.heartbeat, MaxList: c.maxList, Workspace: h.workspace(owners), Attacks: h.attacks(owners), Hosting: h.hosting,
-	}, h.contexts)
+	}, h.contexts, h.incidents)
 	h.serve(l)
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	jsonv2 "github.com/go-json-experiment/json"
 
 	"countersign/internal/canon"
 	"countersign/internal/channel/bounds"
@@ -174,10 +173,7 @@ type encoded []byte
 // cannot be encoded panics here and becomes a clean 500; later it would be a
 // broken 200. A nil slice is written as [], as the schema says.
 func encode(ctx huma.Context, _ string, v any) (any, error) {
-	b, err := jsonv2.Marshal(v, jsonv2.Deterministic(true))
-	if err != nil {
-		panic(notEncoded(err))
-	}
+	b := encodedJSON(v)
 	ctx.SetHeader("Content-Length", strconv.Itoa(len(b)))
 	return encoded(b), nil
 }

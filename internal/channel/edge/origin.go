@@ -69,7 +69,10 @@ func ownerRules(r *http.Request, origin string, verify func(ctx context.Context,
 		}
 		r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, session))
 	}
-	return r, sameOrigin(r, origin)
+	if p := SameOrigin(r, origin); p != nil {
+		return r, p
+	}
+	return r, nil
 }
 
 func unauthenticatedOwner() error {
@@ -87,7 +90,9 @@ func ownerCookie(r *http.Request) string {
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-func sameOrigin(r *http.Request, origin string) error {
+// SameOrigin refuses a request that does not come from the origin itself: one that changes
+// something has to name it in Origin, and no other site may have sent it.
+func SameOrigin(r *http.Request, origin string) *Problem {
 	given := r.Header["Origin"]
 	if len(given) == 0 && !reads(r) {
 		return Refuse(OriginRejected, "The request has no Origin header.")

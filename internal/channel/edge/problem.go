@@ -86,6 +86,12 @@ func (p *Problem) With(name, value string) *Problem {
 	return p
 }
 
+// Because notes the cause for the operator, which is not sent, and returns p.
+func (p *Problem) Because(cause error) *Problem {
+	p.cause = cause
+	return p
+}
+
 // Error returns the reason code and the detail.
 func (p *Problem) Error() string { return p.ReasonCode + ": " + p.Detail }
 
@@ -182,13 +188,14 @@ func (p *Problem) write(w http.ResponseWriter) {
 	if err != nil {
 		panic(err) // strings and integers only
 	}
+	p.send(w, body)
+}
+
+func (p *Problem) send(w http.ResponseWriter, body []byte) {
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}
-	w.Header().Set("Content-Type", problemType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status)
-	w.Write(body) // an error means the client has left
+	send(w, p.Status, problemType, body)
 }
 
 // at adds what is wrong at a place and returns p.

@@ -38,7 +38,7 @@ func formats(context.Context, *struct {
 	return nil, nil
 }
 
-// statuses are those that requirements.md (G-09, H-161 to H-164, L-1 to L-4) and
+// statuses are those that requirements.md (G-09, G-24, H-161 to H-164, L-1 to L-4) and
 // design.md section 8 give; the table may hold more.
 var statuses = map[string]int{
 	"MALFORMED_PROPOSAL": 400, "INVALID_REQUEST": 400, "AUTHENTICATION_REQUIRED": 401,
@@ -49,9 +49,12 @@ var statuses = map[string]int{
 	"PERMIT_OUTSTANDING": 409, "IN_PROGRESS": 409, "RUN_NOT_READY": 409, "FROZEN": 409,
 	"BODY_TOO_LARGE": 413, "CONTENT_TYPE_REJECTED": 415, "RATE_LIMITED": 429,
 	"INTERNAL": 500, "NOT_IMPLEMENTED": 501, "DISPATCH_UNCONFIRMED": 502, "HOSTED_UNREACHABLE": 503, "LEDGER_UNAVAILABLE": 503,
+	"nothing_staged": 422, "invalid_mitigation": 422, "stale_state": 409, "stale_approval": 412, "stale_execution": 412, "stale_reset": 412,
+	"approval_required": 403, "identity_mismatch": 403, "approval_expired": 403, "approval_consumed": 409, "idempotency_conflict": 409, "receipt_conflict": 409, "execution_conflict": 409,
+	"origin_rejected": 403, "content_type_rejected": 415, "invalid_json": 400, "invalid_request": 422, "control_plane_unavailable": 503, "recovery_required": 409,
 }
 
-// H-161 to H-164: every reason has one status, which is that of the specification.
+// G-24, H-161 to H-164: every reason has one status, which is that of the specification.
 func TestReasonsTable(t *testing.T) {
 	seen := map[string]int{}
 	for _, r := range edge.Reasons() {
@@ -68,9 +71,11 @@ func TestReasonsTable(t *testing.T) {
 			t.Errorf("%s is %d, want %d", code, seen[code], status)
 		}
 	}
-	for _, code := range constants(t, "../../authority/reason.go") {
-		if seen[code] == 0 {
-			t.Errorf("%s of package authority is not in the table", code)
+	for _, name := range []string{"authority", "contextturn/turn", "runbook/incident"} {
+		for _, code := range constants(t, "../../"+name+"/reason.go") {
+			if seen[code] == 0 {
+				t.Errorf("%s of package %s is not in the table", code, name)
+			}
 		}
 	}
 	for _, code := range constants(t, "reason.go") {

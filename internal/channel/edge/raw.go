@@ -32,12 +32,23 @@ func RegisterRaw(a *API, op Operation, handler func(http.ResponseWriter, *http.R
 // SendJSON answers with v. A body that cannot be encoded panics before anything is
 // written and becomes a clean 500.
 func SendJSON(w http.ResponseWriter, status int, v any) {
+	send(w, status, "application/json", encodedJSON(v))
+}
+
+// SendRefusal answers with a refusal whose body is v: p, and members of its own.
+func SendRefusal(w http.ResponseWriter, p *Problem, v any) { p.send(w, encodedJSON(v)) }
+
+func encodedJSON(v any) []byte {
 	b, err := jsonv2.Marshal(v, jsonv2.Deterministic(true))
 	if err != nil {
 		panic(notEncoded(err))
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	return b
+}
+
+func send(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	w.Write(b) // an error means the client has left
+	w.Write(body) // an error means the client has left
 }

@@ -7,10 +7,11 @@ import (
 
 	"countersign/internal/authority"
 	"countersign/internal/contextturn/turn"
+	"countersign/internal/runbook/incident"
 )
 
 // Reason codes that only HTTP has. The others are those of packages authority and,
-// in lower case, turn.
+// in lower case, turn and incident.
 const (
 	AuthenticationRequired = "AUTHENTICATION_REQUIRED"
 	BearerOnOwnerRoute     = "BEARER_ON_OWNER_ROUTE"
@@ -131,7 +132,7 @@ var reasons = []Reason{
 	{turn.StatusNotAllowed, 400, "Status not allowed", "Send completed, cancelled or failed.", 0},
 	{turn.ValueTooLong, 400, "Value too long", "Keep what errors names within the bound that it says; nothing was stored.", 0},
 	{turn.IdempotencyKeyInvalid, 400, "Idempotency key not valid", "Send one Idempotency-Key of 16 to 160 characters out of A-Z a-z 0-9 - _ . ~, fresh for each new request.", 0},
-	{turn.IdempotencyConflict, 409, "Idempotency key used for another request", "Send the first request unchanged, or choose a new key.", 0},
+	{turn.IdempotencyConflict, 409, "Idempotency key used for another request", "Send the first request unchanged, or the other one with a key of its own.", 0},
 	{turn.IdempotencyInProgress, 409, "In progress", "Repeat the same request with the same key after Retry-After.", time.Second},
 	{turn.TurnRequired, 400, "Turn required", "Open a turn and send its id in X-SEIF-Turn-Id; no context was resolved.", 0},
 	{turn.TurnIDInvalid, 400, "Turn id not valid", "Send the id once, as the start of the turn answered it.", 0},
@@ -144,6 +145,24 @@ var reasons = []Reason{
 	{turn.ItemNotFound, 404, "Item not found", "Use what compass or find has answered to this client.", 0},
 	{authority.AlreadyExists, 409, "There already", "Use what is there, or make another under another name; nothing was changed.", 0},
 	{authority.ClientRevoked, 409, "Client revoked", "A revoked client stays so: create another.", 0},
+	{incident.OriginRejected, 403, "Origin rejected", "Send the request to and from the configured origin.", 0},
+	{incident.ContentTypeRejected, 415, "Content type rejected", "Send the body as Content-Type: application/json in UTF-8, without an encoding.", 0},
+	{incident.InvalidJSON, 400, "Not JSON", "Send one JSON value in UTF-8 with every member once; errors names the place. Nothing was stored.", 0},
+	{incident.InvalidRequest, 422, "Request not valid", "Correct what errors names; nothing was stored.", 0},
+	{incident.NothingStaged, 422, "Nothing staged", "Stage a mitigation first.", 0},
+	{incident.InvalidMitigation, 422, "No such mitigation", "Choose one that the snapshot lists.", 0},
+	{incident.StaleState, 409, "Incident has changed", "Read the incident and stage again with its resourceVersion.", 0},
+	{incident.StaleApproval, 412, "Approval of what is not staged", "Look at what is staged now and approve that, or leave it.", 0},
+	{incident.StaleExecution, 412, "Execution of what is not staged", "Read the incident: send digest, version and key of what is staged now, once a person has approved that.", 0},
+	{incident.StaleReset, 412, "Incident has changed", "Read the incident and reset it with its resourceVersion.", 0},
+	{incident.ApprovalRequired, 403, "Approval required", "A person approves exactly what is staged, in the form of the page /incident; then execute it.", 0},
+	{incident.IdentityMismatch, 403, "Of another session", "Send the key that this session's snapshot shows; approvals and keys of another session count for nothing here.", 0},
+	{incident.ApprovalExpired, 403, "Approval expired", "An approval lasts five minutes: a person approves again in the form of the page /incident, and then execute.", 0},
+	{incident.ApprovalConsumed, 409, "Approval used", "What was approved was executed: lastExecution of the snapshot tells its outcome. Stage again for another execution.", 0},
+	{incident.ReceiptConflict, 409, "Receipt not appended", "Send it again; nothing was done. When the session's chain is full, begin another session.", 0},
+	{incident.ExecutionConflict, 409, "Execution not decided", "Send exactly the same again: if another one was stored meanwhile, its record is the answer. Nothing was done.", 0},
+	{incident.RecoveryFirst, 409, "Recovery required", "Reset the simulation first: the last mitigation was applied in part.", 0},
+	{incident.ControlPlaneDown, 503, "Control plane does not answer", "Nothing was stored: send it again after Retry-After.", time.Second},
 }
 
 func reasonOf(code string) (Reason, bool) {

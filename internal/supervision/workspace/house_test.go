@@ -112,7 +112,7 @@ func newHouse(t *testing.T, open func(*ledger.Clock) openLedger, p plan) *house 
 	h.Workspace, h.keys = workspace.New(c), evidence.Keys{{Public: k.Evidence().Public()}}
 	api, err := edge.New(edge.Config{Origin: origin, Title: channel.Title, Version: channel.Version})
 	must(t, err)
-	channel.Routes(api, owner.Config{Gateway: h.gateway, Owners: owners, Keys: h.keys, Workspace: h.Workspace}, nil)
+	channel.Routes(api, owner.Config{Gateway: h.gateway, Owners: owners, Keys: h.keys, Workspace: h.Workspace}, nil, nil)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- (&edge.Server{API: api, Wrap: p.around}).Serve(ctx, listener) }()
