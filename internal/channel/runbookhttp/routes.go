@@ -20,8 +20,8 @@ import (
 // Path is where the incident is read (GET) and asked of (POST).
 const Path = "/api/v1/incident"
 
-// Cookie is the name of the session's cookie.
-const Cookie = "countersign_incident"
+// CookieName is the name of the session's cookie.
+const CookieName = "countersign_incident"
 
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 10
@@ -71,7 +71,7 @@ func (s *service) admit(r *http.Request) error {
 // SessionOf returns the value of the session's cookie, and nothing when there is more than
 // one: another port of the same host can plant a second.
 func SessionOf(r *http.Request) string {
-	if c := r.CookiesNamed(Cookie); len(c) == 1 {
+	if c := r.CookiesNamed(CookieName); len(c) == 1 {
 		return c[0].Value
 	}
 	return ""
@@ -80,7 +80,7 @@ func SessionOf(r *http.Request) string {
 // cookie makes the session's cookie.
 func (s *service) cookie(value string) *http.Cookie {
 	return &http.Cookie{
-		Name: Cookie, Value: value, Path: "/", MaxAge: int(incident.SessionLife.Seconds()),
+		Name: CookieName, Value: value, Path: "/", MaxAge: int(incident.SessionLife.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: strings.HasPrefix(s.api.Origin(), "https:"),
 	}
 }
