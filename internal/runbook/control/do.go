@@ -60,17 +60,23 @@ func (p *Plane) Do(ctx context.Context, cookie, remote string, r incident.Reques
 		}
 		defer leave()
 	}
-	if err := p.decide(ctx, a); err != nil {
-		return nil, err
-	}
-	if err := p.fault(FaultStored); err != nil {
+	switch err := p.decide(ctx, a); {
+	case errors.Is(err, errEnded): // while it waited: it is another session's, as if it came now
+		return p.Do(ctx, "", remote, r, nonce)
+	case err != nil:
 		return nil, err
 	}
 	out := &Answer{Receipt: a.receipt, Result: a.result, Replayed: a.replayed}
 	if a.opening != nil && a.receipt != nil {
 		out.Cookie = a.opening.cookie
 	}
-	if out.Snapshot, err = p.after(ctx, a); err != nil {
+	if err = p.fault(FaultStored); err == nil {
+		out.Snapshot, err = p.after(ctx, a)
+	}
+	switch {
+	case err != nil && a.receipt != nil: // stored, and not told
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+	case err != nil:
 		return nil, err
 	}
 	if a.denial != nil {
@@ -121,10 +127,7 @@ func (p *Plane) try(ctx context.Context, a *attempt) (*ledger.Change, error) {
 		return nil, nil
 	}
 	d := incident.Begin(h.s, evidence.Subject{Workspace: p.Workspace, Issuer: p.Issuer}, a.session, h.now, seed())
-	end := evidence.Time(0)
-	if approval := h.s.Approval; approval != nil {
-		end = approval.Grant.ExpiresAt
-	}
+	end := ends(h)
 	receipt, denial := d.Do(a.request, seen)
 	a.denial = denial
 	if receipt == nil {
@@ -138,11 +141,14 @@ func (p *Plane) try(ctx context.Context, a *attempt) (*ledger.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	if receipt.Event != incident.EventExecuted {
+		end = d.State().CreatedAt.Add(incident.SessionLife)
+	}
+	if p.Without != "expiry" {
+		c.NotAfter = end.Time()
+	}
 	switch receipt.Event {
 	case incident.EventExecuted:
-		if p.Without != "expiry" {
-			c.NotAfter = end.Time()
-		}
 		x := receipt.Result.Execution
 		c.Record = p.record(a, c.Writes[0], x)
 		c.Fates = []ledger.Fate{{Workspace: p.Workspace, PermitID: x.ApprovalID, Subject: h.subject.Key, Fate: "claimed", Execution: x.ID}}
@@ -154,12 +160,23 @@ func (p *Plane) try(ctx context.Context, a *attempt) (*ledger.Change, error) {
 	return c, p.fault(FaultDecided)
 }
 
+// ends is when an execution comes too late: its approval has ended, or the session.
+func ends(h *held) evidence.Time {
+	end := h.s.CreatedAt.Add(incident.SessionLife)
+	if a := h.s.Approval; a != nil {
+		end = min(end, a.Grant.ExpiresAt)
+	}
+	return end
+}
+
 // read reads the session as it is now, or makes the one that begins.
 func (p *Plane) read(ctx context.Context, a *attempt) (h *held, err error) {
 	if o := a.opening; o != nil {
 		h = &held{ledger.NewSubject(p.key(o.id)), incident.New(), o.at}
 	} else if h, err = p.load(ctx, a.session); err != nil {
 		return nil, err
+	} else if p.Without != "expiry" && h.now >= h.s.CreatedAt.Add(incident.SessionLife) {
+		return nil, errEnded
 	}
 	if a.tried {
 		return h, nil
@@ -169,10 +186,10 @@ func (p *Plane) read(ctx context.Context, a *attempt) (h *held, err error) {
 }
 
 // lost denies a request that lost its race to another version. An exact retry has lost
-// nothing.
+// nothing, nor has a key that was used before: the version does not matter to them (G-25).
 func lost(a *attempt, h *held, seen incident.Seen) *authority.Denial {
 	reason := map[string]string{incident.Stage: incident.StaleState, incident.Approve: incident.StaleApproval, incident.Execute: incident.StaleExecution, incident.Reset: incident.StaleReset}[a.request.Operation]
-	if reason == "" || seen.Record != nil || h.s.Version == a.version {
+	if reason == "" || seen.Record != nil || seen.Conflict || h.s.Version == a.version {
 		return nil
 	}
 	return &authority.Denial{Reason: reason, Detail: "Another request changed the incident first."}
@@ -197,8 +214,10 @@ func (p *Plane) see(ctx context.Context, a *attempt, h *held) (seen incident.See
 	default:
 		return seen, 0, nil
 	}
-	seen.Frozen, epoch, err = p.Freeze(ctx)
-	return seen, epoch, err
+	if seen.Frozen, epoch, err = p.Freeze(ctx); err != nil {
+		return seen, 0, unavailable(err)
+	}
+	return seen, epoch, nil
 }
 
 // earlier looks up what the key came to before (G-25).

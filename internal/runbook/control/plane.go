@@ -22,6 +22,8 @@ var (
 	ErrUnknown = errors.New("incident: the ledger does not say whether it stored")
 	// ErrFull means that the installation has as many open sessions as it may.
 	ErrFull = errors.New("incident: too many open sessions")
+
+	errEnded = errors.New("incident: the session has ended")
 )
 
 // LimitError means that an address began too many sessions.
@@ -129,7 +131,10 @@ func (p *Plane) load(ctx context.Context, id string) (*held, error) {
 		return nil, unavailable(err)
 	}
 	s, err := incident.Decode(subject.State)
-	return &held{subject, s, evidence.TimeOf(now)}, err
+	if err != nil {
+		return nil, err
+	}
+	return &held{subject, s, max(evidence.TimeOf(now), s.UpdatedAt)}, nil // a clock set back revives nothing
 }
 
 // Export writes the session's signed chain. It reports whether there is one.

@@ -48,12 +48,12 @@ func (d *Deciding) Do(r Request, seen Seen) (*Receipt, *authority.Denial) {
 		subject := d.Subject(d.subject, d.id)
 		e.Subject = &subject
 	}
-	var denial *authority.Denial
-	if seen.Record == nil {
+	denial := s.full()
+	if denial == nil && seen.Record == nil {
 		denial = s.judge(r.Operation, r.Channel, r.Input, d.Now(), seen)
 	}
 	switch x := seen.Record; {
-	case denial != nil && !LeavesReceipt(r.Operation, denial.Reason):
+	case denial != nil && !LeavesReceipt(denial.Reason):
 		return nil, denial
 	case denial != nil:
 		e.Event, e.Outcome, e.Detail, e.Result.ReasonCode = EventBlocked, Blocked, denial.Detail, &denial.Reason

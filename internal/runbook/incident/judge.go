@@ -22,8 +22,8 @@ type Seen struct {
 // judge says why a request is refused in the session at now, or nil. An exact retry of an
 // execution is not asked about here: it comes before everything (G-25).
 func (s *Session) judge(operation, channel string, in Input, now evidence.Time, seen Seen) *authority.Denial {
-	if s.Events >= MaxReceipts {
-		return deny(ReceiptConflict, "The session's chain of receipts is full.")
+	if denial := s.full(); denial != nil {
+		return denial
 	}
 	if in.MitigationID != nil {
 		if _, known := MitigationOf(*in.MitigationID); !known {
@@ -41,6 +41,14 @@ func (s *Session) judge(operation, channel string, in Input, now evidence.Time, 
 		if *in.ExpectedVersion != s.Version {
 			return deny(StaleReset, "The incident is not at that version.")
 		}
+	}
+	return nil
+}
+
+// full refuses everything once the chain has no room for its receipt, an exact retry too.
+func (s *Session) full() *authority.Denial {
+	if s.Events >= MaxReceipts {
+		return deny(ReceiptConflict, "The session's chain of receipts is full.")
 	}
 	return nil
 }
@@ -111,8 +119,8 @@ func frozen() *authority.Denial {
 // LeavesReceipt reports whether a refusal is told in the chain. Who named an old version to
 // stage, approve or reset has lost to whoever changed it, and a loser leaves no receipt
 // an execution that is refused leaves one whatever the reason (G-26), unless the
-// chain is full.
-func LeavesReceipt(operation, reason string) bool {
+// chain is full or its race was lost.
+func LeavesReceipt(reason string) bool {
 	switch reason {
 	case StaleState, StaleApproval, StaleReset, ReceiptConflict, ExecutionConflict:
 		return false
