@@ -95,21 +95,24 @@ func TestBeside(t *testing.T) {
 // What is listed is taken out of all packages, what takes longest begins, and all of it
 // must exist.
 func TestRacedPackages(t *testing.T) {
-	beforeUnraced, beforeFirst := unraced, first
-	defer func() { unraced, first = beforeUnraced, beforeFirst }()
+	beforeUnraced, beforeCore, beforeFirst := unraced, racedCore, first
+	defer func() { unraced, racedCore, first = beforeUnraced, beforeCore, beforeFirst }()
 	module(t, map[string]string{"a/a.go": "package a\n", "b/b.go": "package b\n", "c/c.go": "package c\n"})
 	for name, c := range map[string]struct {
-		unraced, first, want []string
-		wrong                string
+		unraced, core, first, want []string
+		wrong                      string
 	}{
-		"one and one":        {[]string{"m/a"}, []string{"m/c"}, []string{"m/c", "m/b"}, ""},
-		"none":               {nil, nil, []string{"m/a", "m/b", "m/c"}, ""},
-		"all listed":         {[]string{"m/a", "m/b", "m/c"}, nil, nil, "no package is tested with the race detector"},
-		"unraced, not there": {[]string{"m/d"}, nil, nil, "m/d is listed"},
-		"first, not there":   {nil, []string{"m/d"}, nil, "m/d is to begin first"},
-		"in both":            {[]string{"m/a"}, []string{"m/a"}, nil, "m/a is to begin first"},
+		"one and one":            {[]string{"m/a"}, nil, []string{"m/c"}, []string{"m/c", "m/b"}, ""},
+		"one of each":            {[]string{"m/a"}, []string{"m/b"}, nil, []string{"m/c"}, ""},
+		"none":                   {nil, nil, nil, []string{"m/a", "m/b", "m/c"}, ""},
+		"all listed":             {[]string{"m/a", "m/b"}, []string{"m/c"}, nil, nil, "no package is tested with the race detector"},
+		"unraced, not there":     {[]string{"m/d"}, nil, nil, nil, "m/d is listed"},
+		"core, not there":        {nil, []string{"m/d"}, nil, nil, "m/d is listed"},
+		"first, not there":       {nil, nil, []string{"m/d"}, nil, "m/d is to begin first"},
+		"unraced, and first":     {[]string{"m/a"}, nil, []string{"m/a"}, nil, "m/a is to begin first"},
+		"of the core, and first": {nil, []string{"m/a"}, []string{"m/a"}, nil, "m/a is to begin first"},
 	} {
-		unraced, first = c.unraced, c.first
+		unraced, racedCore, first = c.unraced, c.core, c.first
 		raced, err := racedPackages(t.Context())
 		if c.wrong == "" && (err != nil || !slices.Equal(raced, c.want)) {
 			t.Errorf("%s: %q, %v; want %q", name, raced, err, c.want)
@@ -121,13 +124,13 @@ func TestRacedPackages(t *testing.T) {
 }
 
 // The compiler gets the option for SQLite's own code and for nothing else.
-func TestUnwatched(t *testing.T) {
+func TestTranslated(t *testing.T) {
 	t.Chdir("../..")
 	for name, want := range map[string]bool{
 		"modernc.org/sqlite/lib": false, "modernc.org/sqlite": true, "countersign/internal/ledger/sqlite": true,
 	} {
 		// -n prints what would be done to build what nobody has built yet.
-		output, err := capture(t.Context(), "go", "build", "-race", "-n", "-a", unwatched, name)
+		output, err := capture(t.Context(), "go", "build", "-race", "-n", "-a", translated, name)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
