@@ -24,8 +24,7 @@ var chromium context.Context
 func TestMain(m *testing.M) { os.Exit(withBrowser(m)) }
 
 func withBrowser(m *testing.M) int {
-	path, err := exec.LookPath("chromium")
-	if err != nil {
+	if _, err := exec.LookPath("chromium"); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests of the pages need Chromium; on Debian: apt-get install chromium; make test does it by itself")
 		return 1
 	}
@@ -39,23 +38,37 @@ func withBrowser(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(home)
-	allocator, free := chromedp.NewExecAllocator(context.Background(),
-		chromedp.ExecPath(path), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.UserDataDir(home),
-		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, // the machine's root has no sandbox, and no page is a stranger's
-		chromedp.NoInheritEnv, chromedp.Env("HOME="+home, "PATH="+os.Getenv("PATH")),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-features", "AutofillServerCommunication,OptimizationHints,MediaRouter,PasswordManagerOnboarding"),
-		chromedp.Flag("disable-dev-shm-usage", true),
-	)
-	defer free()
-	root, stop := chromedp.NewContext(allocator)
-	defer stop()
-	if err := chromedp.Do(root); err != nil { // without a timeout, which would be the browser's
+	root, stop, err := startBrowser(home)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "Chromium does not start:", err)
 		return 1
 	}
+	defer stop()
 	chromium = root
 	return m.Run()
+}
+
+// startBrowser starts Chromium with a profile in a folder.
+func startBrowser(home string, more ...chromedp.ExecAllocatorOption) (browser context.Context, stop func(), err error) {
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		return nil, nil, err
+	}
+	allocator, free := chromedp.NewExecAllocator(context.Background(), append([]chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(path), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.UserDataDir(home),
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, // the machine's root has no sandbox, and no page is a stranger's
+		chromedp.NoInheritEnv, chromedp.Env("HOME=" + home, "PATH=" + os.Getenv("PATH")),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-features", "AutofillServerCommunication,OptimizationHints,MediaRouter,PasswordManagerOnboarding"),
+		chromedp.Flag("disable-dev-shm-usage", true),
+	}, more...)...)
+	root, end := chromedp.NewContext(allocator)
+	stop = func() { end(); free() }
+	if err := chromedp.Do(root); err != nil { // without a timeout, which would be the browser's
+		stop()
+		return nil, nil, err
+	}
+	return root, stop, nil
 }
 
 // tab is one person's browser: cookies of its own, a console that must stay empty.
@@ -70,7 +83,18 @@ type tab struct {
 
 func newTab(t *testing.T) *tab {
 	t.Helper()
-	ctx, stop := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
+	return newTabIn(t, chromium, chromedp.WithNewBrowserContext())
+}
+
+// another is one more tab of the same person.
+func (b *tab) another() *tab {
+	b.t.Helper()
+	return newTabIn(b.t, b.ctx)
+}
+
+func newTabIn(t *testing.T, browser context.Context, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, stop := chromedp.NewContext(browser, options...)
 	b := &tab{t: t, ctx: ctx}
 	must(t, chromedp.Do(ctx))
 	messages := chromedp.Console(ctx)

@@ -35,7 +35,8 @@ func (h *house) serve(addr string) {
 	h.t.Helper()
 	a, err := app.Open(h.t.Context(), app.Config{
 		Dir: h.dir, Addr: addr, Clock: h.clock, Store: h.store,
-		Doors: decide.Doors{Window: true}, // a busy machine would miss the second in which bytes have to leave
+		Doors:    decide.Doors{Window: true}, // a busy machine would miss the second in which bytes have to leave
+		Incident: true, IncidentPartial: h.partial.Load,
 	})
 	must(h.t, err)
 	h.origin = a.Origin()
@@ -51,15 +52,16 @@ func (h *house) serve(addr string) {
 // house is the product as it is served, on SQLite in a folder of its own, with a store
 // whose answers can get lost.
 type house struct {
-	t      *testing.T
-	dir    string
-	origin string
-	secret string
-	clock  *ledger.Clock
-	owner  *client.Owner
-	store  *gateway.Store
-	stop   func()
-	lost   atomic.Int32 // what of an order gets lost on the way
+	t       *testing.T
+	dir     string
+	origin  string
+	secret  string
+	clock   *ledger.Clock
+	owner   *client.Owner
+	store   *gateway.Store
+	stop    func()
+	lost    atomic.Int32 // what of an order gets lost on the way
+	partial atomic.Bool  // executions of the incident workflow fail in part
 }
 
 // What gets lost of an order.

@@ -30,13 +30,14 @@ type Frame struct {
 	owners *identity.Owners
 	guard  edge.Guard
 	rings  stream.Rings
+	more   map[string]file // assets of single pages
 }
 
 // New makes the frame and adds what is of no page in particular: signing in, the files
 // of the layout, whether the workspace is frozen, and what is shown where no page is.
 func New(api *edge.API, reader *records.Reader, owners *identity.Owners) *Frame {
 	own() // now, so that no visitor finds out that a template is broken
-	f := &Frame{api: api, reader: reader, owners: owners, guard: edge.OwnerGuard(api.Origin(), owners.Verify)}
+	f := &Frame{api: api, reader: reader, owners: owners, guard: edge.OwnerGuard(api.Origin(), owners.Verify), more: map[string]file{}}
 	api.Handle("GET /freeze/mark", http.HandlerFunc(f.mark))
 	api.Handle("GET /{$}", http.RedirectHandler("/approvals", http.StatusSeeOther))
 	api.Handle("GET /login", http.HandlerFunc(f.login))
@@ -71,6 +72,21 @@ func (f *Frame) Page(path string, views Views, h func(*http.Request) (*Page, err
 	}))
 }
 
+// Public adds a page that everybody may see: no session of the owner is asked for, and
+// neither the owner's pages nor the freeze are shown on it. A refusal says as much.
+func (f *Frame) Public(path string, views Views, h func(*http.Request) (*Page, error)) {
+	f.api.Handle("GET "+path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown, err := h(r)
+		if err != nil {
+			p := f.problem(w, r, err)
+			f.show(w, r, p.Status, own(), &Page{Template: "refusal", Title: p.Title, Public: path, Data: p})
+			return
+		}
+		shown.Public = path
+		f.show(w, r, http.StatusOK, views, shown)
+	}))
+}
+
 // signedIn lets an owner's request pass. Others are answered here: whoever has no session
 // is sent to sign in first.
 func (f *Frame) signedIn(w http.ResponseWriter, r *http.Request) (passed *http.Request, ok bool) {
@@ -88,11 +104,17 @@ func (f *Frame) signedIn(w http.ResponseWriter, r *http.Request) (passed *http.R
 
 // refuse shows a refusal as a page.
 func (f *Frame) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := f.problem(w, r, err)
+	f.show(w, r, p.Status, own(), &Page{Template: "refusal", Title: p.Title, Section: section(r.URL.Path), Data: p})
+}
+
+// problem is the refusal for an error, whose headers are set.
+func (f *Frame) problem(w http.ResponseWriter, r *http.Request, err error) *edge.Problem {
 	p := f.api.Refusal(r, err)
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
 	}
-	f.show(w, r, p.Status, own(), &Page{Template: "refusal", Title: p.Title, Section: section(r.URL.Path), Data: p})
+	return p
 }
 
 func (f *Frame) missing(w http.ResponseWriter, r *http.Request) {

@@ -30,7 +30,9 @@ type Page struct {
 	Now      evidence.Time // the server's, from which the page counts; 0 when nothing on it expires
 	Live     string        // path of the stream that says that the page is no longer current, "" when it stays
 	Head     int64         // sequence behind which the stream begins
+	Own      string        // name of the style sheet and of the script that only this page has, without .css and .js; "" for none
 	Freeze   *standing     // set by the frame; nil on pages without a session
+	Public   string        // set by the frame: path of a page that everybody may see; "" of the others
 	Data     any
 }
 
@@ -90,19 +92,31 @@ type file struct {
 
 var files = sync.OnceValue(func() map[string]file {
 	all := map[string]file{"advice.json": newFile("advice.json", advice())}
-	entries, err := assets.ReadDir("asset")
+	read(assets, all)
+	return all
+})
+
+// read takes up the files in the folder "asset".
+func read(from embed.FS, all map[string]file) {
+	entries, err := from.ReadDir("asset")
 	if err != nil {
 		panic(err) // the files are part of the program
 	}
 	for _, e := range entries {
-		body, err := assets.ReadFile("asset/" + e.Name())
+		body, err := from.ReadFile("asset/" + e.Name())
 		if err != nil {
 			panic(err)
 		}
 		all[e.Name()] = newFile(e.Name(), body)
 	}
-	return all
-})
+}
+
+// Assets adds the files in the folder "asset" of a package of pages; what has the name of
+// one of the frame's own is not served.
+func (f *Frame) Assets(from embed.FS) { read(from, f.more) }
+
+// Asset adds a file that is made rather than embedded.
+func (f *Frame) Asset(name string, body []byte) { f.more[name] = newFile(name, body) }
 
 func newFile(name string, body []byte) file {
 	sum := sha256.Sum256(body)
@@ -129,6 +143,9 @@ func advice() []byte {
 // asset serves a file of the pages. Browsers ask each time whether it has changed.
 func (f *Frame) asset(w http.ResponseWriter, r *http.Request) {
 	served, known := files()[r.PathValue("name")]
+	if !known {
+		served, known = f.more[r.PathValue("name")]
+	}
 	if !known {
 		f.missing(w, r)
 		return

@@ -11,7 +11,7 @@ function send(method, path, body) {
 }
 
 // say shows a message where it is read out.
-function say(text, bad, more) {
+export function say(text, bad, more) {
   const shown = document.getElementById("said");
   shown.classList.toggle("bad", bad);
   const lines = [text, ...(more ?? [])].map((line) => {
@@ -22,7 +22,7 @@ function say(text, bad, more) {
   shown.replaceChildren(...lines);
 }
 
-// complain shows a refusal with its detail and what to do next.
+// complain shows a refusal with its detail and what to do next; explain one that was read.
 async function complain(answer, advise = true) {
   let problem;
   try {
@@ -31,10 +31,14 @@ async function complain(answer, advise = true) {
     say(`The server answered ${answer.status} and did not say why.`, true);
     return;
   }
+  await explain(problem, advise);
+}
+
+export async function explain(problem, advise = true) {
   const more = (problem.errors ?? []).map((e) => `${e.location}: ${e.message}`);
   const advice = !advise ? {} : await fetch("/assets/advice.json").then((a) => a.json(), () => ({}));
   const next = advice[problem.reasonCode];
-  if (next && next !== problem.detail) more.push("What to do next: " + next);
+  if (next && !problem.detail.includes(next)) more.push("What to do next: " + next);
   say(`${problem.title}. ${problem.detail} (${problem.reasonCode})`, true, more);
 }
 

@@ -16,8 +16,8 @@ export function toLogin() {
   location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
 }
 
-// refresh fetches the page and takes over what differs. Calls during one lead to one
-// more.
+// refresh fetches the page, takes over what differs, and reports whether it could. Calls
+// during one lead to one more.
 export function refresh() {
   if (running) {
     again = true;
@@ -39,7 +39,10 @@ async function load() {
   try {
     answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
     if (new URL(answer.url).pathname === "/login") return toLogin();
-    if (!answer.ok) return state("not current");
+    if (!answer.ok) {
+      state("not current");
+      return false;
+    }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("main");
     morph(document.getElementById("main"), fresh);
@@ -47,12 +50,15 @@ async function load() {
     document.title = page.title;
     setClock(Number(fresh.dataset.now), asked);
     tick();
+    return true;
   } catch {
     state("not current"); // the stream tells when the server is back
+    return false;
   }
 }
 
-function state(word) {
+// state says beside the pages' names how current this one is.
+export function state(word) {
   const shown = document.getElementById("live");
   if (!shown) return;
   shown.hidden = false;

@@ -1,11 +1,13 @@
 // morph makes one tree like another and keeps the nodes that both have. Elements with
 // an id are recognized by it, others by their place: what can come and go needs an id, and
 // so do its neighbours. What was typed or chosen is no attribute and stays as it
-// is, and so do open parts, dialogs, and what the page's scripts have closed.
+// is, and so do open parts, dialogs, and what the page's scripts have closed. An element
+// that is marked data-script is filled in by a script and left to it.
 
 const kept = new Set(["open", "disabled", "aria-busy"]);
 
 export function morph(from, to) {
+  if (from.hasAttribute("data-script")) return;
   attributes(from, to);
   const wantedIds = new Set([...to.children].map((child) => child.id));
   const known = new Map();

@@ -1,0 +1,63 @@
+// What a person does on the page of the incident: one request for each press, and then the
+// page as the server has it. Nothing here decides.
+import { say, explain } from "./act.js";
+import { ask, update } from "./incident-api.js";
+import { offer } from "./incident-agent.js";
+
+const every = 3_000; // milliseconds between two looks at what another tab or an agent did
+
+// Where to go on when what was pressed is gone.
+const after = { approve: "execute", execute: "execution", stage: "action", reset: "status" };
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.classList.contains("ask")) return;
+  event.preventDefault();
+  if (form.getAttribute("aria-busy")) return;
+  form.setAttribute("aria-busy", "true");
+  const { operation } = form.dataset;
+  const button = form.querySelector("button");
+  try {
+    const { ok, status, body } = await ask(operation, "human", entered(form));
+    if (ok && body) say(body.replayed ? "Same record, nothing applied again." : body.receipt.data.detail, false, body.replayed ? [`The execution ${body.result.execution.id} is told again.`] : []);
+    else if (body) await explain(body);
+    else say(`The server answered ${status} and did not say why.`, true);
+  } catch {
+    const again = operation === "execute" ? ["Execute or repeat it: the same key gets the same record, and nothing is applied twice."] : [];
+    say("No answer came. Whether it was recorded is not known; below is what is recorded now.", true, again);
+  }
+  dismissible();
+  form.removeAttribute("aria-busy");
+  await update();
+  if (!document.contains(button)) document.getElementById(after[operation])?.focus();
+});
+
+function entered(form) {
+  return Object.fromEntries([...form.querySelectorAll("input")].map((input) => [input.name, input.dataset.number === undefined ? input.value : Number(input.value)]));
+}
+
+// dismissible adds a button that clears the message, which stays in view until then.
+function dismissible() {
+  const said = document.getElementById("said");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet";
+  button.textContent = "Dismiss";
+  button.addEventListener("click", () => {
+    said.replaceChildren();
+    document.getElementById("main").focus({ preventScroll: true });
+  });
+  said.append(button);
+}
+
+let timer = 0;
+
+function watch() {
+  clearInterval(timer);
+  if (document.hidden) return;
+  update();
+  timer = setInterval(update, every);
+}
+document.addEventListener("visibilitychange", watch);
+watch();
+offer();

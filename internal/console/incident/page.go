@@ -1,0 +1,162 @@
+package incidentpage
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"countersign/evidence"
+	"countersign/internal/channel/runbookhttp"
+	"countersign/internal/console/frame"
+	"countersign/internal/runbook/control"
+	"countersign/internal/runbook/incident"
+)
+
+// Path is where the page is.
+const Path = "/incident"
+
+// apart is how many of the newest receipts are shown at once; the others can be unfolded.
+const apart = 12
+
+// Plane is what the page reads.
+type Plane interface {
+	// Form returns the snapshot of a cookie's session and the nonce of its approval form.
+	Form(ctx context.Context, cookie string) (*control.Snapshot, string, error)
+}
+
+//go:embed template/*.html
+var templates embed.FS
+
+//go:embed asset/*
+var assets embed.FS
+
+var views = sync.OnceValue(func() frame.Views { return frame.Parse(templates, words) })
+
+// Register adds the page, which everybody may see.
+func Register(f *frame.Frame, p Plane) {
+	f.Assets(assets)
+	f.Asset("incident-tools.json", tools())
+	f.Public(Path, views(), func(r *http.Request) (*frame.Page, error) {
+		cookie := ""
+		if c := r.CookiesNamed(runbookhttp.CookieName); len(c) == 1 { // of two, neither is taken
+			cookie = c[0].Value
+		}
+		s, nonce, err := p.Form(r.Context(), cookie)
+		if err != nil {
+			return nil, err
+		}
+		d, err := show(s, nonce)
+		if err != nil {
+			return nil, err
+		}
+		return &frame.Page{Template: "incident", Title: "Incident " + s.Incident.ID, Now: s.Now, Own: "incident", Data: d}, nil
+	})
+}
+
+// shown is what the page shows.
+type shown struct {
+	*control.Snapshot
+	Nonce    string // of the approval form; "" when there is nothing to approve anew
+	Measured []measure
+	Options  []option
+	Waits    *action     // nil: nothing is staged
+	Last     *action     // nil: nothing was executed
+	Effect   []effect    // of the last execution
+	Recent   []receipt   // newest first
+	Earlier  []receipt   // the same, from where it gets long
+	Tools    []Tool      // in the order of the workflow
+	Returned int         // receipts that were read and verified
+	KeyID    string      // of the newest receipt; "" without one
+	Seen     [3]verified // what was verified, one by one
+}
+
+// option is a mitigation with its projected effect.
+type option struct {
+	incident.Mitigation
+	Measured []measure
+	Missed   string // names of the targets that it would miss; "" for none
+	Staged   bool
+}
+
+// action is one exact action: all that an execution of it sends.
+type action struct {
+	Title, MitigationID string
+	Version             int64
+	Digest, Key         string
+}
+
+// verified is one of the properties of the receipts that were read.
+type verified struct {
+	Name string
+	OK   bool
+}
+
+// receipt is one receipt as it is listed.
+type receipt struct {
+	incident.Receipt
+	Sequence int64
+	At       string
+	Hash     string
+}
+
+// Arrival says how an approval reached the server; "" of another receipt.
+func (r *receipt) Arrival() string {
+	if a := r.Result.Approval; a != nil {
+		return a.Arrival
+	}
+	return ""
+}
+
+func show(s *control.Snapshot, nonce string) (*shown, error) {
+	d := &shown{Snapshot: s, Nonce: nonce, Measured: measured(s.Metrics, s.Incident), Tools: Tools, Returned: len(s.Receipts.Items)}
+	d.Seen = [3]verified{{"content hashes", s.Receipts.Verified.Hashes}, {"links", s.Receipts.Verified.Links}, {"signatures", s.Receipts.Verified.Signatures}}
+	titles := map[string]string{}
+	for _, m := range s.Mitigations {
+		titles[m.ID] = m.Title
+		o := option{Mitigation: m, Measured: measured(m.Projected, s.Incident), Staged: s.Staged != nil && s.Staged.MitigationID == m.ID}
+		var missed []string
+		for _, of := range o.Measured {
+			if !of.Meets {
+				missed = append(missed, of.Name)
+			}
+		}
+		o.Missed = strings.Join(missed, ", ")
+		d.Options = append(d.Options, o)
+	}
+	if w := s.Staged; w != nil {
+		d.Waits = &action{titles[w.MitigationID], w.MitigationID, w.Version, w.Digest, w.IdempotencyKey}
+	}
+	if x := s.Execution; x != nil {
+		d.Last = &action{titles[x.MitigationID], x.MitigationID, x.Version, x.Digest, x.IdempotencyKey}
+		d.Effect = effects(x.Before, x.After)
+	}
+	return d, d.list(s.Receipts.Items)
+}
+
+// list takes up the receipts, newest first.
+func (d *shown) list(items []evidence.Event) error {
+	for i := len(items) - 1; i >= 0; i-- {
+		e := items[i]
+		r := receipt{Sequence: e.Sequence, At: e.Timestamp, Hash: e.Hash}
+		if err := json.Unmarshal(e.Data, &r.Receipt); err != nil {
+			return fmt.Errorf("incident: receipt %d cannot be read: %w", e.Sequence, err)
+		}
+		if len(d.Recent) < apart {
+			d.Recent = append(d.Recent, r)
+		} else {
+			d.Earlier = append(d.Earlier, r)
+		}
+	}
+	if len(items) > 0 {
+		d.KeyID = items[len(items)-1].KeyID
+	}
+	return nil
+}
+
+// Done reports whether what is staged is what was executed last: then it can only be told
+// again.
+func (d *shown) Done() bool { return d.Waits != nil && d.Last != nil && d.Waits.Key == d.Last.Key }
