@@ -79,7 +79,7 @@ func (e *Receipt) Apply(f *machine.Fold[Session]) {
 	case e.Event == EventBlocked:
 		f.Must(denial != nil && denial.Reason == *e.Result.ReasonCode, "blocked", "a receipt says blocked for a reason that there was not")
 		f.Must(denial == nil || denial.Detail == e.Detail, "blocked-detail", "a blocked receipt tells its reason in one sentence")
-		f.Must(LeavesReceipt(e.Operation, *e.Result.ReasonCode), "blocked-silent", "what lost to another version leaves no receipt")
+		f.Must(LeavesReceipt(*e.Result.ReasonCode), "blocked-silent", "what lost to another version leaves no receipt")
 		f.Must((e.Outcome == Error) == (*e.Result.ReasonCode == InvalidMitigation), "blocked-outcome", "what names no mitigation is an error, and everything else is blocked")
 	case e.Event == EventReplayed:
 		x := e.Result.Execution
@@ -89,7 +89,8 @@ func (e *Receipt) Apply(f *machine.Fold[Session]) {
 		return
 	}
 	f.Must(e.Event != EventApproved && e.Event != EventRepeated || (e.Event == EventRepeated) == (s.Approval != nil && s.Approval.Live(f.Now())), "approval-again", "an approval that lives is told again, and a new one takes the place of one that does not")
-	f.Must(e.named(), "name", "what a decision makes has a name")
+	name, makes := e.made()
+	f.Must(!makes || authority.IsID(name), "name", "what a decision makes has a name")
 	want := e.come(s, f.Now())
 	if e.Event == EventReplayed {
 		want.Result.Execution = e.Result.Execution
@@ -98,14 +99,15 @@ func (e *Receipt) Apply(f *machine.Fold[Session]) {
 }
 
 // seen is what must have been looked up for the receipt to be lawful: evidence does not
-// hold it.
+// hold it. Another session's key is none that this session would be given.
 func (e *Receipt) seen() Seen {
 	reason := ""
 	if e.Result.ReasonCode != nil {
 		reason = *e.Result.ReasonCode
 	}
 	return Seen{
-		Form: e.Operation == Approve && reason != ApprovalRequired, Foreign: reason == IdentityMismatch, Conflict: reason == IdempotencyConflict, Frozen: reason == authority.Frozen,
+		Form: e.Operation == Approve && reason != ApprovalRequired, Conflict: reason == IdempotencyConflict, Frozen: reason == authority.Frozen,
+		Foreign: e.Operation == Execute && reason == IdentityMismatch && *e.Input.IdempotencyKey != Key(e.Session, *e.Input.ActionDigest),
 	}
 }
 
@@ -119,17 +121,18 @@ func (e *Receipt) form(f *machine.Fold[Session]) bool {
 	return f.Must((e.Event == EventBlocked) == (e.Result.ReasonCode != nil), "reason", "what was blocked has a reason, and nothing else has") && ok
 }
 
-// named reports whether what the receipt made has a name.
-func (e *Receipt) named() bool {
-	switch e.Event {
-	case EventStaged:
-		return e.Result.Staged != nil && authority.IsID(e.Result.Staged.ProposalID)
-	case EventApproved:
-		return e.Result.Approval != nil && authority.IsID(e.Result.Approval.Grant.ID)
-	case EventExecuted:
-		return e.Result.Execution != nil && authority.IsID(e.Result.Execution.ID)
+// made returns the name that the receipt gives to what it made, and whether it made
+// anything that has one.
+func (e *Receipt) made() (name string, makes bool) {
+	switch {
+	case e.Event == EventStaged && e.Result.Staged != nil:
+		name = e.Result.Staged.ProposalID
+	case e.Event == EventApproved && e.Result.Approval != nil:
+		name = e.Result.Approval.Grant.ID
+	case e.Event == EventExecuted && e.Result.Execution != nil:
+		name = e.Result.Execution.ID
 	}
-	return true
+	return name, e.Event == EventStaged || e.Event == EventApproved || e.Event == EventExecuted
 }
 
 // same reports whether two receipts say the same, but for the members that only the
