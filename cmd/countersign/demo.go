@@ -23,9 +23,10 @@ import (
 )
 
 type demoCommand struct {
-	Dir  string `placeholder:"D" help:"Folder for everything the demo makes: a new one, an empty one, or that of an earlier demo. Default: a new temporary one."`
-	JSON bool   `name:"json" help:"Print one JSON object a line; the last is {\"result\": \"ok\"}, or \"failed\" with a reason."`
-	Wait bool   `help:"Leave everything up at the end and print what a person needs to be the agent, until Ctrl-C. The evidence of that run is exported then."`
+	Dir      string `placeholder:"D" help:"Folder for everything the demo makes: a new one, an empty one, or that of an earlier demo. Default: a new temporary one."`
+	JSON     bool   `name:"json" help:"Print one JSON object a line; the last is {\"result\": \"ok\"}, or \"failed\" with a reason."`
+	Wait     bool   `help:"Leave everything up at the end and print what a person needs to be the agent, until Ctrl-C. The evidence of that run is exported then."`
+	Incident bool   `help:"Show the governed incident workflow instead."`
 }
 
 func (demoCommand) Help() string {
@@ -37,13 +38,19 @@ and is paused. Evidence of both is exported to D/evidence.json and D/evidence-re
 to D/evidence.pub, and both are verified. With --wait the run that you play is exported to
 D/evidence-yours.json.
 
+With --incident it is the incident workflow alone, a simulation: an agent stages a mitigation, is refused and cannot
+approve; the demo plays the person, which it says; the action is executed once and told again to a retry. The
+evidence is D/evidence-incident.json, and --wait prints the address of the page. In --json runId is then the session,
+permitId the approval and receiptId the receipt; with --wait one line more has origin and page.
+
 ` + members + ` With --wait one line more has runId, origin, token and expiresAt.
 
 The processes run as one user on one machine: they are not isolated from each other.
 
 Example: countersign demo --dir D
+Example: countersign demo --incident --wait
 
-Status 0: the purchase completed, every overreach was refused with its code, both exports verify.`
+Status 0: everything came as it must, every overreach was refused with its code, every export verifies.`
 }
 
 // demo is one showing.
@@ -73,7 +80,14 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	err := d.play(ctx, c.Wait)
+	show, wait := d.show, d.wait
+	if c.Incident {
+		show, wait = d.showIncident, d.waitIncident
+	}
+	if !c.Wait {
+		wait = func(context.Context) error { return nil }
+	}
+	err := d.play(ctx, show, wait)
 	if errors.Is(err, context.Canceled) {
 		err = differs("demo: interrupted")
 	}
@@ -97,16 +111,15 @@ func (d *demo) conclude(err error) {
 	d.out.say("\nResult: %s.%s", result["result"], where)
 }
 
-// play shows everything, and leaves nothing running.
-func (d *demo) play(ctx context.Context, wait bool) error {
+// play shows everything, waits, and leaves nothing running.
+func (d *demo) play(ctx context.Context, show, wait func(context.Context) error) error {
 	unlock, err := lockDemo(d.dir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	err = d.show(ctx)
-	if err == nil && wait {
-		err = d.wait(ctx)
+	if err = show(ctx); err == nil {
+		err = wait(ctx)
 	}
 	return errors.Join(err, d.stop())
 }
@@ -183,8 +196,8 @@ const receiptKey = "store/keys/receipt.pub"
 // start brings up the store and the control plane.
 func (d *demo) start(ctx context.Context) error {
 	control, shop := d.path("control"), d.path("store")
-	if err := app.Init(ctx, control, ""); err != nil && !errors.Is(err, keys.ErrExists) {
-		return mend(err, control, database{})
+	if err := d.init(ctx); err != nil {
+		return err
 	}
 	var err error
 	d.store, err = d.child("store", nil, "store", "--dir", shop, "--addr", "127.0.0.1:0", "--trust", filepath.Join(control, "keys", "dispatch.pub"), "--create")
@@ -195,17 +208,34 @@ func (d *demo) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.plane, err = d.child("control", nil, "serve", "--dir", control, "--addr", "localhost:0", "--store-origin", shopOrigin, "--store-key", filepath.Join(shop, "keys", "receipt.pub"))
+	origin, err := d.control(ctx, "--store-origin", shopOrigin, "--store-key", filepath.Join(shop, "keys", "receipt.pub"))
 	if err != nil {
 		return err
 	}
-	origin, err := d.plane.serve(ctx)
-	if err != nil {
-		return err
-	}
-	d.owner, d.shown = client.Owner{Origin: origin, HTTP: client.New()}, true
 	d.out.say("countersign demo\n  control plane  %s  SQLite in %s\n  storefront     %s  another process with another key and another host name\n  logs           %s", origin, control, shopOrigin, d.path("*.log"))
 	return nil
+}
+
+// init makes the control plane's folder, unless an earlier demo has.
+func (d *demo) init(ctx context.Context) error {
+	control := d.path("control")
+	if err := app.Init(ctx, control, ""); err != nil && !errors.Is(err, keys.ErrExists) {
+		return mend(err, control, database{})
+	}
+	return nil
+}
+
+// control brings up the control plane and returns its origin.
+func (d *demo) control(ctx context.Context, flags ...string) (origin string, err error) {
+	d.plane, err = d.child("control", nil, append([]string{"serve", "--dir", d.path("control"), "--addr", "localhost:0"}, flags...)...)
+	if err != nil {
+		return "", err
+	}
+	if origin, err = d.plane.serve(ctx); err != nil {
+		return "", err
+	}
+	d.owner, d.shown = client.Owner{Origin: origin, HTTP: client.New()}, true
+	return origin, nil
 }
 
 // child prepares this program as another process that writes its log in the
@@ -342,7 +372,10 @@ func replaceFile(path string, content []byte) error {
 func (d *demo) verify(name, status string, print func(*audit.Report, io.Writer, string) error) (string, error) {
 	start := time.Now()
 	d.runID = "" // the report says whose evidence it is
-	command := verifyCommand{Keys: []string{d.path("evidence.pub")}, StoreKey: d.path(receiptKey)}
+	command := verifyCommand{Keys: []string{d.path("evidence.pub")}}
+	if d.store != nil {
+		command.StoreKey = d.path(receiptKey)
+	}
 	options, err := command.options()
 	if err != nil {
 		return "", err
@@ -360,7 +393,7 @@ func (d *demo) verify(name, status string, print func(*audit.Report, io.Writer, 
 	var text strings.Builder
 	err = print(report, &text, "\n"+d.path(name))
 	if !good {
-		err = differs("demo: %s does not verify as the evidence of a run that is %s", name, status)
+		err = differs("demo: %s does not verify as the evidence of what is %s", name, status)
 	}
 	return text.String(), err
 }

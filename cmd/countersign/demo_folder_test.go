@@ -49,7 +49,7 @@ type shown struct {
 	Step                           int
 	RunID                          *string
 	Actor, Action, Verdict, Result string
-	Reason, Token                  string
+	Reason, Token, Page            string
 }
 
 // following starts a demo and hands over each line until it ends; act may signal

@@ -48,7 +48,7 @@ var (
 		{who: scripted.Actor, what: "stage restore-pool", ask: stage("restore-pool"), verdict: scripted.OK, status: http.StatusOK},
 		{who: scripted.Actor, what: "execute it without an approval", ask: execute(first), verdict: scripted.Refused, status: http.StatusForbidden, reason: incident.ApprovalRequired},
 		{who: scripted.Actor, what: "approve it through the API", ask: approve(incident.API, ""), verdict: scripted.Refused, status: http.StatusForbidden, reason: incident.ApprovalRequired},
-		{who: scripted.Actor, what: "approve it as a human, by word", ask: approve(incident.Human, strings.Repeat("0", 64)), verdict: scripted.Refused, status: http.StatusForbidden, reason: incident.ApprovalRequired},
+		{who: scripted.Actor, what: "approve it with a made-up nonce", ask: approve(incident.Human, strings.Repeat("0", 64)), verdict: scripted.Refused, status: http.StatusForbidden, reason: incident.ApprovalRequired},
 	}
 	after = []step{
 		{who: scripted.Actor, what: "execute what is approved", ask: execute(first), verdict: incident.Mitigated, status: http.StatusOK},
@@ -81,8 +81,11 @@ func (s *Show) Play(ctx context.Context) ([]byte, error) {
 	if !r.Verification.Verified {
 		return nil, command.Differs("demo: the receipts of the session do not verify")
 	}
-	s.Say("\n%d receipts, the newest is %s. %s", r.Total, r.Head, incident.HonestyChannel)
-	return s.export(ctx)
+	export, err := s.export(ctx)
+	if err == nil {
+		s.Say("\n%d receipts, the newest is %s. %s", r.Total, r.Head, incident.HonestyChannel)
+	}
+	return export, err
 }
 
 // Page is where a person does the same.

@@ -84,7 +84,7 @@ func TestSaysWhenItGoesWrong(t *testing.T) {
 	}{
 		{"everything as it must be", as, approvalForm, scripted.OK, ""},
 		{"an execution without an approval", at(3, 200, ""), approvalForm, scripted.NotRefused, "execute it without an approval: want 403 approval_required, got 200"},
-		{"an approval by word", at(5, 200, ""), approvalForm, scripted.NotRefused, "approve it as a human, by word"},
+		{"an approval by word", at(5, 200, ""), approvalForm, scripted.NotRefused, "approve it with a made-up nonce"},
 		{"another reason", at(3, 403, "approval_expired"), approvalForm, scripted.NotRefused, "got 403 approval_expired"},
 		{"the approved execution is refused", at(7, 403, "approval_required"), approvalForm, scripted.Failed, "execute what is approved: want 200"},
 		{"a lost race leaves a receipt", at(13, 412, "stale_execution"), approvalForm, scripted.NotRefused, "reset an old version"},
