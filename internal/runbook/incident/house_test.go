@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -236,4 +238,20 @@ func (w *world) forged(change func(*incident.Receipt)) []evidence.Event {
 		data, at = append(data, &r), append(at, evidence.TimeOf(when))
 	}
 	return sealed(w.t, data, at)
+}
+
+// source is what the package is written in.
+func source(t testing.TB) string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	var all strings.Builder
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") {
+			content, err := os.ReadFile(file)
+			must(t, err)
+			all.Write(content)
+		}
+	}
+	return all.String()
 }

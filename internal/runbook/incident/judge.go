@@ -22,9 +22,6 @@ type Seen struct {
 // judge says why a request is refused in the session at now, or nil. An exact retry of an
 // execution is not asked about here: it comes before everything (G-25).
 func (s *Session) judge(operation, channel string, in Input, now evidence.Time, seen Seen) *authority.Denial {
-	if denial := s.full(); denial != nil {
-		return denial
-	}
 	if in.MitigationID != nil {
 		if _, known := MitigationOf(*in.MitigationID); !known {
 			return deny(InvalidMitigation, "The catalog has no such mitigation.")
@@ -46,6 +43,7 @@ func (s *Session) judge(operation, channel string, in Input, now evidence.Time, 
 }
 
 // full refuses everything once the chain has no room for its receipt, an exact retry too.
+// A replay of the chain has the machine's limit for it.
 func (s *Session) full() *authority.Denial {
 	if s.Events >= MaxReceipts {
 		return deny(ReceiptConflict, "The session's chain of receipts is full.")
