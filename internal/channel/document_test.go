@@ -52,6 +52,7 @@ var contracted = []string{
 	"POST /{handle}/{project}/{environment}/context/compass", "POST /{handle}/{project}/{environment}/context/resolve", "POST /{handle}/{project}/{environment}/context/find",
 	"POST /{handle}/{project}/{environment}/context/why", "POST /{handle}/{project}/{environment}/context/report-gap", "POST /{handle}/{project}/{environment}/context/test",
 	"POST /{handle}/{project}/{environment}/context/doctor", "POST /{handle}/{project}/{environment}/context/bridge/receipts",
+	"GET /api/v1/incident", "POST /api/v1/incident", "GET /api/v1/incident/evidence",
 	"GET /api/v1/capabilities", "GET /api/v1/observation", "POST /api/v1/turns", "GET /api/v1/decision", "POST /api/v1/operation",
 }
 
@@ -103,7 +104,8 @@ func TestDocument(t *testing.T) {
 	for _, change := range []string{"/freeze", "/unfreeze"} { // there is no evidence before
 		h.owner("POST", change, map[string]any{"reason": "a test"})
 	}
-	project := h.project("support")
+	project, v := h.project("support"), h.visitor()
+	v.ask(reading()).is(t, "a session", 200, "")
 	for _, o := range document().operations {
 		id := c.run
 		if strings.Contains(o.Path, "/guardians/") {
@@ -116,6 +118,8 @@ func TestDocument(t *testing.T) {
 			credential = h.asOwner(h.signIn())
 		case "project":
 			p, credential = project.in(o.Path), h.asProjectOwner(h.cookie)
+		case "incident":
+			credential = v.credential()
 		}
 		r := h.request(o.Method, p, nil, credential, set("Last-Event-ID", "x")) // a stream answers that at once
 		response, err := h.client.Do(r)

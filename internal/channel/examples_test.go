@@ -131,6 +131,7 @@ func record(h *house) map[string]exchange {
 	freezeExamples(h, keep)
 	contextExamples(h, keep)
 	projectExamples(h, keep)
+	incidentExamples(h, keep)
 	keep("list-attacks", "catalog", nil, h.owner("GET", "/attacks", nil))
 	altered := map[string]any{"attackId": "B10", "service": "bank"}
 	keep("run-attack", "altered-argument", altered, h.owner("POST", "/attacks/run", altered))
@@ -284,6 +285,9 @@ var variable = []struct {
 	{"interaction", regexp.MustCompile(`int_[0-9a-f]{32}`), prefixed("int_")},
 	{"bridge receipt", regexp.MustCompile(`brg_[0-9a-f]{32}`), prefixed("brg_")},
 	{"gap", regexp.MustCompile(`gap_[0-9a-f]{32}`), prefixed("gap_")},
+	{"incident session", regexp.MustCompile(`ses_[0-9a-f]{32}`), prefixed("ses_")},
+	{"incident key", regexp.MustCompile(`rr_[0-9a-f]{32}`), prefixed("rr_")},
+	{"browser session", regexp.MustCompile(`browser session [0-9a-f]{12}`), func(n int) string { return fmt.Sprintf("browser session %012d", n) }},
 	{"target", regexp.MustCompile(`tgt_[A-Za-z0-9_-]{43}`), func(n int) string { return "tgt_" + opaque("target", n, 32) }},
 	{"checkout", regexp.MustCompile(`chk_[0-9a-f]{20}`), func(n int) string { return fmt.Sprintf("chk_%020d", n) }},
 	{"order", regexp.MustCompile(`ord_[0-9a-f]{20}`), func(n int) string { return fmt.Sprintf("ord_%020d", n) }},

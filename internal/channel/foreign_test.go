@@ -190,6 +190,7 @@ var probes = map[string]probe{
 	"get-turn": ofProject, "get-turn-evidence": ofProject, "get-gap-evidence": ofProject, "get-interaction": ofProject, "get-interaction-evidence": ofProject,
 	"get-client-evidence": ofProject, "rotate-client": ofProject, "revoke-client": ofProject,
 	"list-turns": ofProject, "list-interactions": ofProject,
+	"get-incident": sessionAsCookie("GET", ""), "get-incident-evidence": sessionAsCookie("GET", "/evidence"), "ask-incident": sessionAsCookie("POST", ""),
 	"stream-events": func(h *house, a *belongings) []foreign {
 		b := h.in(nil)
 		return []foreign{{"the Last-Event-ID of an event", func(id string) answer {
@@ -212,7 +213,7 @@ func likened(a answer, id string) string {
 	text := strings.ReplaceAll(string(a.body), id, "ID")
 	for pattern, name := range map[string]string{
 		`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`: "UUID", `[0-9a-f]{64}`: "HASH", `tgt_[A-Za-z0-9_-]+`: "TARGET",
-		`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`: "TIME", `(prj|cli|shr|trn|int|brg|gap)_[0-9a-f]{32}`: "${1}_ID", `"[A-Za-z0-9_.-]{80,}"`: `"TOKEN"`, `Micros":[0-9]+`: "Micros",
+		`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`: "TIME", `(prj|cli|shr|trn|int|brg|gap|ses|rr)_[0-9a-f]{32}`: "${1}_ID", `browser session [0-9a-f]{12}`: "browser session ID", `"[A-Za-z0-9_.-]{80,}"`: `"TOKEN"`, `Micros":[0-9]+`: "Micros",
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, name)
 	}

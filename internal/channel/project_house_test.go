@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/internal/channel/edge"
+	"countersign/internal/channel/runbookhttp"
 	builds "countersign/internal/contextturn/content"
 )
 
@@ -156,6 +157,8 @@ func family(path string) string {
 		return "owner"
 	case strings.HasPrefix(path+"/", edge.ProjectsPrefix):
 		return "project"
+	case strings.HasPrefix(path, runbookhttp.Path):
+		return "incident"
 	case strings.HasPrefix(path, "/api/v1/"):
 		return "agent"
 	}
