@@ -109,7 +109,7 @@ func TestIncidentPageSays(t *testing.T) {
 	t.Run("evaluation", func(t *testing.T) {
 		has(t, "A test can prove that code refuses an expired approval; it cannot prove that a model chooses\nthe right tool")
 		has(t, "no live run has taken place and no result of one exists")
-		has(t, `That a description says "needs a human approval", or an annotation "destructive", is advice`)
+		has(t, `That a description says "a person approves", or an annotation "consequential", is advice`)
 	})
 	// R-067: the tools of G-24, and none that approves.
 	t.Run("tools", func(t *testing.T) {
