@@ -36,6 +36,7 @@ var targets = []target{
 	{"countersign/internal/supervision/propose", "FuzzParseReport", 5000},
 	{"countersign/internal/supervision/propose", "FuzzParseOutcome", 5000},
 	{"countersign/internal/supervision/run", "FuzzReplay", 2000},
+	{"countersign/internal/runbook/incident", "FuzzReplay", 2000},
 	{"countersign/internal/contextturn/redact", "FuzzText", 2000},
 	{"countersign/internal/contextturn/content", "FuzzParseDocument", 5000},
 	{"countersign/dispatch", "FuzzPermit", 5000},
