@@ -47,6 +47,7 @@ func missing(text string, lines []string) string {
 // approval nothing is executed, with one exactly once, and a retry is told the same.
 // approving sends digest and version.
 // executing sends digest, version and key.
+// the snapshot tells counts and what verifying came to.
 // who makes available, who decides and what shows it.
 func TestShownIncident(t *testing.T) {
 	t.Parallel()
@@ -88,6 +89,7 @@ func TestIncidentPageSays(t *testing.T) {
 		}
 	}
 	// what renders is no boundary.
+	// what a tool says of itself grants nothing.
 	// what verifying a segment shows.
 	// it is a simulation.
 	t.Run("boundary", func(t *testing.T) {
