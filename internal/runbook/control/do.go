@@ -74,8 +74,8 @@ func (p *Plane) Do(ctx context.Context, cookie, remote string, r incident.Reques
 		out.Snapshot, err = p.after(ctx, a)
 	}
 	switch {
-	case err != nil && a.receipt != nil: // stored, and not told
-		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+	case err != nil && a.receipt != nil: // stored, and not told: whatever it is, it is not that nothing was stored
+		return nil, fmt.Errorf("%w: %s", ErrUnknown, err.Error())
 	case err != nil:
 		return nil, err
 	}
