@@ -149,3 +149,45 @@ func TestStaleApproval(t *testing.T) {
 		}
 	})
 }
+
+// Were the session itself to say that an approval which was used may be used again, the
+// ledger would not have it: an approval has one fate, and a key one record.,
+//
+func TestUsedOnceByTheLedger(t *testing.T) {
+	onEach(t, func(t *testing.T, h *house) {
+		b := &browser{h: h}
+		s := b.approved("restore-pool")
+		first := b.executed(s)
+		other := altered(s, "key")
+		armed := func(s *incident.Session) {
+			s.Approval.ConsumedAt, s.Approval.Used = nil, nil
+			s.Staged.IdempotencyKey = other.IdempotencyKey
+		}
+		h.change(armed)
+		a, reason := b.execute(other)
+		is(t, "the approval used again under another key", a, reason, incident.ExecutionConflict, "")
+		h.change(func(s *incident.Session) {
+			s.Approval.ConsumedAt, s.Approval.Used, s.Approval.Grant.ID = nil, nil, "another"
+		})
+		h.ledger.fails = "no record" // looked up, not found, and there when it is committed
+		a, reason = b.execute(s)
+		is(t, "the key used again under another approval", a, reason, incident.ExecutionConflict, "")
+		h.ledger.fails = ""
+		a, reason = b.execute(s)
+		is(t, "and looked up again", a, reason, "", ok)
+		if !a.Replayed || *a.Result.Execution != *first {
+			t.Errorf("told %+v", a.Result.Execution)
+		}
+		h.ledger.load = nil
+		if now := b.now(); now.Version != 3 {
+			t.Errorf("executed again, at %d", now.Version)
+		}
+		// Control: what the session was made to say would pass.
+		h.change(func(s *incident.Session) {
+			armed(s)
+			s.Approval.Grant.ID = "another"
+		})
+		a, reason = b.execute(other)
+		is(t, "control: neither was used", a, reason, "", ok)
+	})
+}

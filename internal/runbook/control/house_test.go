@@ -11,6 +11,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,7 +32,16 @@ import (
 	"countersign/internal/supervision/records"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+// TestMain keeps rapid from leaving files of failed draws in the tree; a failure prints
+// its draws and its seed.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "25"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 type engine interface {
 	control.Ledger
@@ -88,6 +98,9 @@ func (b *between) Find(ctx context.Context, q ledger.Query) ([]ledger.Subject, e
 func (b *between) Record(ctx context.Context, workspace, principal, key string) (ledger.Record, error) {
 	if err := b.broken("record"); err != nil {
 		return ledger.Record{}, err
+	}
+	if b.broken("no record") != nil {
+		return ledger.Record{}, ledger.ErrNotFound
 	}
 	return b.engine.Record(ctx, workspace, principal, key)
 }
