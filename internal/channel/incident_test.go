@@ -1,0 +1,401 @@
+package channel_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/internal/channel/edge"
+	"countersign/internal/channel/runbookhttp"
+	"countersign/internal/runbook/control"
+)
+
+// snapshot is the snapshot in an answer.
+func (a answer) snapshot() map[string]any {
+	s, _ := a.members()["snapshot"].(map[string]any)
+	return s
+}
+
+// receipt is the data of the receipt in an answer, nil without one.
+func (a answer) receipt() map[string]any {
+	event, _ := a.members()["receipt"].(map[string]any)
+	data, _ := event["data"].(map[string]any)
+	return data
+}
+
+// without is a snapshot without the time that it was read at.
+func without(s map[string]any) string {
+	delete(s, "now")
+	return string(mustJSON(s))
+}
+
+// R-004 R-006 R-011 R-025 R-026: one API carries the whole workflow, whatever the channel
+// says: staged by a native tool, refused to a program, approved with the page's form,
+// executed by the simulator, told again. What a request answers is what a reload shows.
+func TestIncidentWorkflow(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.visitor()
+	if s := v.get("").members(); s["session"] != nil || s["status"] != "investigating" || fmt.Sprint(s["resourceVersion"]) != "1" || s["staged"] != nil {
+		t.Errorf("before the first request: %v", s)
+	}
+	last := v.ask(v.staging("restore-pool"))
+	last.is(t, "stage", 200, "")
+	if s := v.staged(); s["mitigationId"] != "restore-pool" || fmt.Sprint(s["resourceVersion"]) != "2" {
+		t.Errorf("staged %v", s)
+	}
+	execution := v.executing()
+	execution["channel"] = "api"
+	a := v.ask(execution)
+	a.is(t, "without an approval", 403, "approval_required")
+	if r := a.receipt(); r["outcome"] != "blocked" || r["channel"] != "api" || a.snapshot()["status"] != "awaiting-approval" {
+		t.Errorf("receipt %v, snapshot %v", r, a.snapshot()["status"])
+	}
+	a = v.ask(v.approving())
+	a.is(t, "approve", 200, "")
+	if approval := a.snapshot()["approval"].(map[string]any); approval["state"] != "active" || approval["arrival"] != "page-form-nonce" || approval["actionDigest"] != execution["actionDigest"] || a.receipt()["tool"] != nil {
+		t.Errorf("approval %v, receipt %v", approval, a.receipt())
+	}
+	execution["channel"] = "simulator"
+	first := v.ask(execution)
+	first.is(t, "execute", 200, "")
+	again := v.ask(execution)
+	again.is(t, "again", 200, "")
+	id := func(a answer) any {
+		return a.members()["result"].(map[string]any)["execution"].(map[string]any)["id"]
+	}
+	if first.members()["replayed"] != false || again.members()["replayed"] != true || id(first) != id(again) || id(first) == nil {
+		t.Errorf("first %s\nagain %s", first.body, again.body)
+	}
+	if s := again.snapshot(); s["status"] != "mitigated" || fmt.Sprint(s["resourceVersion"]) != "3" || s["approval"].(map[string]any)["state"] != "consumed" || s["lastExecution"].(map[string]any)["id"] != id(first) {
+		t.Errorf("snapshot %v", s)
+	}
+	receipts := again.snapshot()["receipts"].(map[string]any)
+	if fmt.Sprint(receipts["total"], receipts["returned"], receipts["truncated"], receipts["anchor"]) != "5 5 false <nil>" || receipts["verification"].(map[string]any)["verified"] != true {
+		t.Errorf("receipts %v", receipts)
+	}
+	if reload, told := without(v.get("").members()), without(again.snapshot()); reload != told {
+		t.Errorf("a reload shows\n%s\nwant\n%s", reload, told)
+	}
+	v.get("/evidence").is(t, "evidence", 200, "")
+	v.ask(map[string]any{"operation": "reset", "channel": "human", "expectedVersion": 3}).is(t, "reset", 200, "")
+}
+
+// G-24: each refusal has its status and says what to do; it leaves a receipt or, having
+// lost to another version, none (R-040), and the answer holds that with the snapshot.
+func TestIncidentRefusals(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, standing)
+	v, other := h.visitor(), h.visitor()
+	digest, key := strings.Repeat("a", 64), "rr_"+strings.Repeat("0", 32)
+	refused := func(what string, body map[string]any, status int, reason, receipt string) {
+		t.Helper()
+		before := len(v.get("").members()["receipts"].(map[string]any)["items"].([]any))
+		a := v.ask(body)
+		a.is(t, what, status, reason)
+		outcome, _ := a.receipt()["outcome"].(string)
+		after := int(a.snapshot()["receipts"].(map[string]any)["total"].(float64))
+		if outcome != receipt || after-before != map[bool]int{true: 1}[receipt != ""] {
+			t.Errorf("%s: the receipt says %q, want %q; %d receipts, before %d", what, outcome, receipt, after, before)
+		}
+		if detail := a.text("detail"); len(detail) < 40 || !strings.HasSuffix(detail, ".") {
+			t.Errorf("%s: detail %q", what, detail)
+		}
+	}
+	with := func(body map[string]any, name string, value any) map[string]any { body[name] = value; return body }
+	stage := func(name string, version any) map[string]any {
+		return map[string]any{"operation": "stage", "channel": "api", "mitigationId": name, "expectedVersion": version}
+	}
+	refused("nothing staged", map[string]any{"operation": "execute", "channel": "api", "actionDigest": digest, "resourceVersion": 1, "idempotencyKey": key}, 422, "nothing_staged", "blocked")
+	refused("nothing to approve", map[string]any{"operation": "approve", "channel": "human", "actionDigest": digest, "resourceVersion": 1, "formNonce": "x"}, 422, "nothing_staged", "blocked")
+	refused("an invented mitigation", stage("drop-database", 1), 422, "invalid_mitigation", "error")
+	refused("an old version", stage("restore-pool", 7), 409, "stale_state", "")
+	refused("an old reset", map[string]any{"operation": "reset", "channel": "api", "expectedVersion": 7}, 412, "stale_reset", "")
+	v.stage("shift-traffic")
+	other.stage("shift-traffic")
+	refused("no approval", v.executing(), 403, "approval_required", "blocked")
+	refused("an old execution", with(v.executing(), "resourceVersion", 1), 412, "stale_execution", "blocked")
+	refused("an old approval", with(v.approving(), "actionDigest", digest), 412, "stale_approval", "")
+	h.owner("POST", "/freeze", map[string]any{"reason": "a test"}).is(t, "freeze", 200, "")
+	refused("a frozen approval", v.approving(), 409, "FROZEN", "blocked")
+	h.owner("POST", "/unfreeze", map[string]any{"reason": "a test", "epoch": 1}).is(t, "unfreeze", 200, "")
+	v.ask(v.approving()).is(t, "approve", 200, "")
+	refused("another session's key", with(v.executing(), "idempotencyKey", other.staged()["idempotencyKey"]), 403, "identity_mismatch", "blocked")
+	refused("nobody's key", with(v.executing(), "idempotencyKey", key), 412, "stale_execution", "blocked")
+	h.clock.Move(5 * minute)
+	refused("five minutes later", v.executing(), 403, "approval_expired", "blocked")
+	v.ask(v.approving()).is(t, "approve again", 200, "")
+	execution := v.executing()
+	v.ask(execution).is(t, "execute", 200, "")
+	refused("the key for another version", with(v.executing(), "resourceVersion", 3), 409, "idempotency_conflict", "blocked")
+	refused("a used approval", with(v.executing(), "idempotencyKey", key), 409, "approval_consumed", "blocked")
+	refused("approving what is done", with(v.approving(), "formNonce", "x"), 409, "approval_consumed", "blocked")
+}
+
+// R-065 R-067 L-9: no channel that an agent has approves, not with the page's nonce either,
+// and the page's own channel does not without it. The nonce is in no answer of the API.
+func TestIncidentApprovalIsThePages(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v, other := h.visitor(), h.visitor()
+	v.stage("restore-pool")
+	other.stage("restore-pool")
+	nonce := v.approving()["formNonce"].(string)
+	if len(nonce) != 64 {
+		t.Fatalf("nonce %q", nonce)
+	}
+	try := func(what, channel string, nonce any) {
+		t.Helper()
+		body := v.approving()
+		body["channel"] = channel
+		if body["formNonce"] = nonce; nonce == nil {
+			delete(body, "formNonce")
+		}
+		a := v.ask(body)
+		a.is(t, what, 403, "approval_required")
+		if a.snapshot()["approval"] != nil || a.receipt()["outcome"] != "blocked" || strings.Contains(string(mustJSON(a.receipt())), nonceOr(nonce)) {
+			t.Errorf("%s: %s", what, a.body)
+		}
+	}
+	for _, channel := range []string{"webmcp", "simulator", "api"} {
+		try(channel, channel, nil)
+		try(channel+" with the nonce", channel, nonce)
+	}
+	for what, value := range map[string]any{"no nonce": nil, "an empty one": "", "another session's": other.approving()["formNonce"], "a made-up one": strings.Repeat("0", 64), "another case": strings.ToUpper(nonce), "a part": nonce[:63]} {
+		try(what, "human", value)
+	}
+	for _, a := range []answer{v.get(""), v.get("/evidence"), v.ask(reading()), v.ask(map[string]any{"operation": "compare", "channel": "webmcp"})} {
+		if strings.Contains(string(a.body), nonce) || a.status != 200 {
+			t.Errorf("%d: an answer of the API holds the nonce", a.status)
+		}
+	}
+	// Control: with the page's channel and nonce it is approved, for this session alone.
+	a := v.ask(v.approving())
+	a.is(t, "the page", 200, "")
+	if a.snapshot()["approval"] == nil || other.get("").members()["approval"] != nil || strings.Contains(string(a.body), nonce) {
+		t.Errorf("approved: %s", a.body)
+	}
+}
+
+func nonceOr(nonce any) string {
+	if s, _ := nonce.(string); s != "" {
+		return s
+	}
+	return "formNonce"
+}
+
+// R-061: 256 random bits name the session, of which the ledger has the hash alone; they are
+// in the cookie and in no answer. R-062 over http.
+func TestIncidentCookie(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.visitor()
+	a := v.ask(reading())
+	cookies := (&http.Response{Header: a.header}).Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("%d cookies", len(cookies))
+	}
+	c := cookies[0]
+	if c.Name != "countersign_incident" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 24*60*60 || c.Secure {
+		t.Errorf("cookie %+v", c)
+	}
+	if raw, err := base64.RawURLEncoding.DecodeString(c.Value); err != nil || len(raw) != 32 {
+		t.Errorf("%q is not 256 bits", c.Value)
+	}
+	sum := sha256.Sum256([]byte(c.Value))
+	if _, _, err := h.ledger.Credential(t.Context(), "default", hex.EncodeToString(sum[:])); err != nil {
+		t.Errorf("the hash is not stored: %v", err)
+	}
+	for _, name := range []string{"countersign.db", "countersign.db-wal"} {
+		if file, err := os.ReadFile(filepath.Join(h.dir, name)); err == nil && strings.Contains(string(file), c.Value) {
+			t.Errorf("%s holds the cookie", name)
+		}
+	}
+	for _, a := range []answer{a, v.get(""), v.get("/evidence"), v.ask(v.staging("restore-pool"))} {
+		if strings.Contains(string(a.body), c.Value) {
+			t.Error("an answer holds the cookie")
+		}
+	}
+	if b := h.visitor(); b.ask(reading()).status != 200 || b.cookie == c.Value {
+		t.Error("two sessions have one cookie")
+	}
+}
+
+// R-062 over https, R-064 G-24: every answer denies framing and caching; where the origin
+// is https the cookie is Secure.
+func TestIncidentHeaders(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	const origin = "https://countersign.example"
+	api, err := edge.New(edge.Config{Origin: origin, Title: "t", Version: "1"})
+	must(t, err)
+	runbookhttp.Register(api, h.incidents)
+	send := func(method, path, body string, headers ...string) *http.Response {
+		r := httptest.NewRequest(method, origin+path, strings.NewReader(body))
+		r.RemoteAddr = "192.0.2.1:1234"
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		return w.Result()
+	}
+	read := `{"operation":"snapshot","channel":"api"}`
+	begun := send("POST", "/api/v1/incident", read, "Origin", origin, "Content-Type", "application/json")
+	for want, response := range map[int]*http.Response{
+		200: begun,
+		403: send("POST", "/api/v1/incident", read, "Content-Type", "application/json"),
+		415: send("POST", "/api/v1/incident", read, "Origin", origin),
+		404: send("GET", "/api/v1/incident/evidence", ""),
+		405: send("PUT", "/api/v1/incident", ""),
+		204: send("OPTIONS", "/api/v1/incident", ""),
+		422: send("POST", "/api/v1/incident", `{"operation":"compare","channel":"api","mitigationId":"none"}`, "Origin", origin, "Content-Type", "application/json"),
+	} {
+		if response.StatusCode != want {
+			t.Errorf("%d, want %d", response.StatusCode, want)
+		}
+		for name, value := range map[string]string{
+			"X-Frame-Options": "DENY", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Cache-Control": "no-store",
+			"Access-Control-Allow-Origin": "", "Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+		} {
+			if got := response.Header.Get(name); got != value {
+				t.Errorf("%d: %s is %q, want %q", want, name, got, value)
+			}
+		}
+	}
+	if c := begun.Cookies(); len(c) != 1 || !c[0].Secure || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode {
+		t.Errorf("cookies %v", c)
+	}
+}
+
+// L-14: a cookie that is unknown, there twice or 24 hours old is none: a GET shows an
+// incident of nobody and creates nothing, and the next POST begins another session.
+func TestIncidentCookieThatIsNone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, standing)
+	v := h.visitor()
+	v.stage("restore-pool")
+	session := func(a answer) any {
+		s, _ := a.members()["session"].(map[string]any)
+		return s["id"]
+	}
+	own := session(v.get(""))
+	if own == nil {
+		t.Fatal("no session")
+	}
+	none := func(what, value string, edits ...edit) {
+		t.Helper()
+		before := h.rows()
+		b := &visitor{h, value}
+		if a := b.get("", edits...); a.status != 200 || session(a) != nil || a.members()["staged"] != nil || a.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: %d %s", what, a.status, a.body)
+		}
+		b.get("/evidence", edits...).is(t, what, 404, "NOT_FOUND")
+		if after := h.rows(); after != before {
+			t.Errorf("%s: a GET has changed the ledger: %s, before %s", what, after, before)
+		}
+		b.ask(reading(), edits...).is(t, what, 200, "")
+		if got := session(b.get("")); got == own || got == nil || b.cookie == value {
+			t.Errorf("%s: session %v", what, got)
+		}
+	}
+	none("unknown", strings.Repeat("A", 43))
+	none("no cookie", "")
+	none("junk", "x")
+	none("twice", v.cookie, incidentCookie("x"))
+	none("twice the same", v.cookie, incidentCookie(v.cookie))
+	none("the owner's", h.cookie)
+	h.clock.Move(24*60*minute - time.Millisecond)
+	if got := session(v.get("")); got != own {
+		t.Errorf("a millisecond before its end: session %v", got)
+	}
+	h.clock.Move(time.Millisecond)
+	none("24 hours later", v.cookie)
+}
+
+// Half a connection is enough: a client that has sent everything and ends its side is
+// answered, and a body that ends too early is no JSON.
+func TestIncidentHalfClosed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	host := strings.TrimPrefix(h.origin, "http://")
+	for request, want := range map[string]string{
+		"GET /api/v1/incident HTTP/1.1\r\nHost: " + host + "\r\n\r\n": "200",
+		"POST /api/v1/incident HTTP/1.1\r\nHost: " + host + "\r\nOrigin: " + h.origin + "\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n" + `{"operation":"snapshot","channel":"api"}`: "200",
+		"POST /api/v1/incident HTTP/1.1\r\nHost: " + host + "\r\nOrigin: " + h.origin + "\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n" + `{"operation":"snapshot","channel":"api"}`: "400 invalid_json",
+	} {
+		conn, err := net.Dial("tcp", host)
+		must(t, err)
+		_, err = io.WriteString(conn, request)
+		must(t, err)
+		must(t, conn.(*net.TCPConn).CloseWrite())
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		must(t, err)
+		body, err := io.ReadAll(response.Body)
+		must(t, err)
+		conn.Close()
+		if status, reason, _ := strings.Cut(want, " "); fmt.Sprint(response.StatusCode) != status || !strings.Contains(string(body), reason) {
+			t.Errorf("%.40q: %d %s, want %s", request, response.StatusCode, body, want)
+		}
+	}
+}
+
+// R-031: a client that hangs up while its execution is decided ends nothing: the record is
+// stored, and the retry gets it.
+func TestIncidentHangUp(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	asked := make(chan context.Context, 1)
+	hangUp := make(chan struct{})
+	h.incidents = h.newIncidents(func(c *control.Config) {
+		c.Fault = func(point string) error {
+			select {
+			case ctx := <-asked: // of the execution alone
+				close(hangUp)
+				<-ctx.Done()
+			default:
+			}
+			return nil
+		}
+	})
+	api, err := edge.New(edge.Config{Origin: h.origin, Title: "t", Version: "1"})
+	must(t, err)
+	runbookhttp.Register(api, h.incidents)
+	v := h.visitor()
+	v.stage("restore-pool")
+	v.ask(v.approving()).is(t, "approve", 200, "")
+	execution := v.executing()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, "POST", h.origin+"/api/v1/incident", strings.NewReader(string(mustJSON(execution))))
+	r.Header.Set("Content-Type", "application/json")
+	v.credential()(r)
+	asked <- ctx
+	served := make(chan int, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		served <- w.Code
+	}()
+	<-hangUp
+	cancel()
+	if got := <-served; got != 200 {
+		t.Errorf("%d, want 200", got)
+	}
+	again := v.ask(execution)
+	again.is(t, "the retry", 200, "")
+	if again.members()["replayed"] != true || again.snapshot()["status"] != "mitigated" {
+		t.Errorf("the retry: %s", again.body)
+	}
+}

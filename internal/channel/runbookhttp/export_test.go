@@ -1,0 +1,4 @@
+package runbookhttp
+
+// AddressOf is by what new sessions of a peer are counted.
+var AddressOf = addressOf
