@@ -70,7 +70,7 @@ var withinRing = map[string][]string{
 	"internal/supervision/gateway":     {"internal/identity", "internal/supervision/admission", "internal/supervision/hosted", "internal/supervision/records"}, // a run's state and its token change in one commit; what is shown is read there
 	"internal/supervision/guardian":    {"internal/authority", "internal/machine", "internal/supervision/run", "internal/supervision/state"},                   // denials; folding; what a run is bound to
 	"internal/supervision/freeze":      {"internal/authority", "internal/machine", "internal/supervision/state"},                                               // denials; folding; states of an execution
-	"internal/contextturn/turn":        {"internal/authority", "internal/contextturn/redact", "internal/supervision/run"},                                      // denials; what a client says in its own words; how an unlawful transition is named
+	"internal/contextturn/turn":        {"internal/authority", "internal/contextturn/redact", "internal/machine"},                                              // denials; what a client says in its own words; folding
 	"internal/contextturn/project":     {"internal/authority", "internal/machine"},                                                                             // denials; folding
 	"internal/supervision/workspace":   {"internal/supervision/gateway", "internal/supervision/records"},                                                       // a verification makes synthetic runs
 	"internal/supervision/managed":     {"internal/supervision/gateway"},                                                                                       // it lets runs go on

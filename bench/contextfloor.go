@@ -206,7 +206,7 @@ func auditTurns(ctx context.Context, o order, acks []acknowledged) (_ *audited, 
 }
 
 func (a *auditing) turn(ctx context.Context, x acknowledged, lawful bool) {
-	replay, found, completed := turn.NewReplay(turn.Kind), false, false
+	replay, found, completed := turn.NewReplay(), false, false
 	var file strings.Builder
 	key := ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: turn.Kind, ID: x.runID}
 	exportErr := a.plane.ExportChain(ctx, key, &file)

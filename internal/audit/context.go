@@ -12,17 +12,17 @@ import (
 func (m *machine) chooseContext(kind string) bool {
 	switch kind {
 	case turn.Kind:
-		r := turn.NewReplay(kind)
+		r := turn.NewReplay()
 		m.replay, m.status = r, func() string { return r.State().Status }
 		m.says = func() string { return turnSays(r.State()) }
 		m.boundary = []string{turn.HonestyPerimeter, turn.HonestyDelivery, turn.HonestyObservation, turn.HonestyReported, turn.HonestyNotObserved}
 	case turn.KindInteraction:
-		r := turn.NewReplay(kind)
-		m.replay, m.says = r, func() string { return callSays(r.Interaction()) }
+		r := turn.NewInteractionReplay()
+		m.replay, m.says = r, func() string { return callSays(&r.State().Of) }
 		m.boundary = []string{turn.HonestyPerimeter, turn.HonestyDelivery}
 	case turn.KindBridge:
-		r := turn.NewReplay(kind)
-		m.replay, m.says = r, func() string { return fmt.Sprintf("a bridge reported one %s", r.Receipt().Seen.Kind) }
+		r := turn.NewReceiptReplay()
+		m.replay, m.says = r, func() string { return fmt.Sprintf("a bridge reported one %s", r.State().Of.Seen.Kind) }
 		m.boundary = []string{turn.HonestyBridge}
 	case project.Kind:
 		r := project.NewReplay()

@@ -5,10 +5,10 @@
 //
 //   - Integrity is [evidence.Verify] against keys that were trusted before.
 //   - Lawfulness is a replay of the state machine of the chain's kind: a run
-//     (chain.Replay), a guardian policy or the inventory (guardian.Replay), the
+//     (chain.Replay), a guardian policy or the inventory (guardian.NewReplay), the
 //     freezes of a workspace (freeze.Replay), a context turn, a call outside one or a
-//     bridge receipt (turn.Replay), a project, a client or a gap (project.Replay), the
-//     session of an incident (incident.Replay). A chain of another kind or machine is
+//     bridge receipt (turn.NewReplay), a project, a client or a gap (project.NewReplay),
+//     the session of an incident (incident.Replay). A chain of another kind or machine is
 //     not replayed: its lawfulness is not proved, and the export does not pass.
 //   - Receipts: every signed receipt that the chain carries verifies under a
 //     store key, answers exactly the dispatch that the chain recorded before it,

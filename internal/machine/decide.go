@@ -1,7 +1,7 @@
 package machine
 
 import (
-	"errors"
+	"fmt"
 
 	"countersign/evidence"
 	"countersign/internal/authority"
@@ -86,8 +86,6 @@ func (d *Deciding[S]) Done() (*Transition, error) {
 	return &d.out, nil
 }
 
-var errVersion = errors.New("this state belongs to another version of the state machine")
-
 // Decode reads a stored state and refuses another machine's.
 func (d *Definition[S]) Decode(raw []byte) (*S, error) {
 	s := new(S)
@@ -95,7 +93,7 @@ func (d *Definition[S]) Decode(raw []byte) (*S, error) {
 		return nil, err
 	}
 	if d.Progress(s).Machine != d.Version {
-		return nil, errVersion
+		return nil, fmt.Errorf("%s: this state belongs to another version of the state machine", d.Kind)
 	}
 	return s, nil
 }

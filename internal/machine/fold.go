@@ -31,7 +31,7 @@ type Event[S any] interface {
 type Progress struct {
 	Machine   int64         `json:"machine"` // 0: nothing has happened yet
 	ID        string        `json:"id"`
-	CreatedAt evidence.Time `json:"createdAt"`
+	CreatedAt evidence.Time `json:"createdAt,omitzero"` // 0 in a state that has another name for it
 	UpdatedAt evidence.Time `json:"updatedAt"`
 	Events    int64         `json:"events"` // sequence of the newest
 }

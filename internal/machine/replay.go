@@ -11,6 +11,7 @@ import (
 // transition. It trusts hashes and signatures to be checked by package evidence.
 type Replay[S any] struct {
 	fold    Fold[S]
+	known   bool // the first event says that the chain is of this machine
 	foreign bool
 	each    func(*Fold[S], Event[S])
 }
@@ -37,6 +38,7 @@ func (r *Replay[S]) Apply(e evidence.Event) {
 			r.foreign = true
 			return
 		}
+		r.known = true
 	}
 	if !f.Must(i >= 0, "event-type", "this machine writes no such event") {
 		return
@@ -52,7 +54,7 @@ func (r *Replay[S]) Apply(e evidence.Event) {
 
 // Known reports whether the chain belongs to this machine. If it does not, lawfulness is
 // not proved.
-func (r *Replay[S]) Known() bool { return r.fold.progress.Machine != 0 && !r.foreign }
+func (r *Replay[S]) Known() bool { return r.known && !r.foreign }
 
 // Unlawful returns every unlawful transition in the order of the events.
 func (r *Replay[S]) Unlawful() []Unlawful { return r.fold.unlawful }

@@ -8,6 +8,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/contextturn/turn"
 	"countersign/internal/ledger"
+	"countersign/internal/machine"
 )
 
 // Observed is the answer to an observation.
@@ -137,7 +138,7 @@ func (p *Perimeter) report(ctx context.Context, by *Caller, request asked, do fu
 }
 
 // writeTurn is the next state of a turn.
-func (p *Perimeter) writeTurn(subject ledger.Subject, d *turn.Deciding, t *turn.Transition) (ledger.Write, error) {
+func (p *Perimeter) writeTurn(subject ledger.Subject, d *turn.Deciding, t *machine.Transition) (ledger.Write, error) {
 	s := d.State()
 	w, err := p.write(subject, s, d.Now(), t.Drafts, t.Texts, turnAttributes(s))
 	if s.Status == turn.Open {

@@ -11,6 +11,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/contextturn/turn"
+	"countersign/internal/machine"
 )
 
 // S-068: a turn is OPEN from its start on, and nobody has reported anything yet.
@@ -73,7 +74,7 @@ func TestLabels(t *testing.T) {
 	second, err := d.Done()
 	must(t, err)
 	kept := canon.MustMarshal(s)
-	for _, x := range []*turn.Transition{first, second} {
+	for _, x := range []*machine.Transition{first, second} {
 		if len(x.Texts) != 1 || x.Texts[0].Text != *turn.Note(&x.Texts[0].Text).Text() {
 			t.Errorf("texts: %+v", x.Texts)
 		}
@@ -260,11 +261,11 @@ func TestOne(t *testing.T) {
 	}
 	stored, err := turn.DecodeInteraction(canon.MustMarshal(i))
 	must(t, err)
-	r := turn.NewReplay(turn.KindInteraction)
+	r := turn.NewInteractionReplay()
 	for _, e := range sealed(t, i.ID, transition.Drafts) {
 		r.Apply(e)
 	}
-	if got := canon.MustMarshal(r.Interaction()); !r.Known() || len(r.Unlawful()) > 0 || !bytes.Equal(got, canon.MustMarshal(stored)) {
+	if got := canon.MustMarshal(&r.State().Of); !r.Known() || len(r.Unlawful()) > 0 || !bytes.Equal(got, canon.MustMarshal(stored)) {
 		t.Errorf("replayed: %s, %+v", got, r.Unlawful())
 	}
 
@@ -274,14 +275,14 @@ func TestOne(t *testing.T) {
 	if !turn.IsID("brg_", receipt.ID) || receipt.Seen != seen || receipt.Client != clientID || receipt.At != dawn || len(transition.Texts) != 0 {
 		t.Errorf("receipt: %+v", receipt)
 	}
-	r = turn.NewReplay(turn.KindBridge)
+	bridged := turn.NewReceiptReplay()
 	for _, e := range sealed(t, receipt.ID, transition.Drafts) {
-		r.Apply(e)
+		bridged.Apply(e)
 	}
 	again, err := turn.DecodeReceipt(canon.MustMarshal(receipt))
 	must(t, err)
-	if got := canon.MustMarshal(r.Receipt()); !r.Known() || len(r.Unlawful()) > 0 || !bytes.Equal(got, canon.MustMarshal(again)) {
-		t.Errorf("replayed: %s, %+v", got, r.Unlawful())
+	if got := canon.MustMarshal(&bridged.State().Of); !bridged.Known() || len(bridged.Unlawful()) > 0 || !bytes.Equal(got, canon.MustMarshal(again)) {
+		t.Errorf("replayed: %s, %+v", got, bridged.Unlawful())
 	}
 
 	if _, _, err := turn.Record(shared, seen, subject, dawn, [32]byte{1}); err == nil {

@@ -12,6 +12,7 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/canon"
 	"countersign/internal/contextturn/turn"
+	"countersign/internal/machine"
 )
 
 // TestMain keeps rapid from leaving files of failed draws in the tree; a failure prints
@@ -84,7 +85,7 @@ type world struct {
 
 func (w *world) seed() [32]byte { w.seeds++; return [32]byte{w.seeds, byte(len(w.events))} }
 
-func (w *world) store(s *turn.State, at evidence.Time, t *turn.Transition) {
+func (w *world) store(s *turn.State, at evidence.Time, t *machine.Transition) {
 	w.t.Helper()
 	if len(t.Drafts) == 0 {
 		return
@@ -166,7 +167,7 @@ func (w *world) types() string {
 // lawful holds the chain against its replay, which comes to the stored state.
 func (w *world) lawful() {
 	w.t.Helper()
-	r := turn.NewReplay(turn.Kind)
+	r := turn.NewReplay()
 	for _, e := range w.events {
 		r.Apply(e)
 	}

@@ -6,12 +6,12 @@ import (
 
 	"countersign/evidence"
 	"countersign/internal/canon"
+	"countersign/internal/machine"
 )
 
 // State is everything that deciding about a context turn needs.
 type State struct {
-	Machine      int64                `json:"machine"`
-	ID           string               `json:"id"`
+	machine.Progress
 	Project      string               `json:"project"`
 	Client       string               `json:"client"`
 	Profile      string               `json:"profile"`
@@ -22,9 +22,7 @@ type State struct {
 	Status       string               `json:"status"`
 	OpenedAt     evidence.Time        `json:"openedAt"`
 	ExpiresAt    evidence.Time        `json:"expiresAt"`
-	UpdatedAt    evidence.Time        `json:"updatedAt"`
-	Events       int64                `json:"events"` // sequence of the newest
-	Calls        int64                `json:"calls"`  // of context tools, deliveries included
+	Calls        int64                `json:"calls"` // of context tools, deliveries included
 	Deliveries   int64                `json:"deliveries"`
 	Observations int64                `json:"observations"`
 	LateReports  int64                `json:"lateReports"` // completions reported after expiry
@@ -74,6 +72,12 @@ type Seen struct {
 	Digest string `json:"digest"` // lowercase hex SHA-256
 }
 
+// Single is what a chain of one event comes to. How far it has come is not stored.
+type Single[T any] struct {
+	machine.Progress
+	Of T
+}
+
 // Build is the content that a call was answered from (G-33).
 type Build struct {
 	Environment string `json:"environment"`
@@ -109,9 +113,7 @@ func (c *Call) Delivers() bool {
 var errMachine = errors.New("turn: this state belongs to another version of the state machine")
 
 // DecodeState reads a stored turn and refuses another machine's.
-func DecodeState(raw []byte) (*State, error) {
-	return decode(raw, func(s *State) int64 { return s.Machine })
-}
+func DecodeState(raw []byte) (*State, error) { return turns.Decode(raw) }
 
 // DecodeInteraction reads a stored call outside a turn and refuses another machine's.
 func DecodeInteraction(raw []byte) (*Interaction, error) {
@@ -123,12 +125,12 @@ func DecodeReceipt(raw []byte) (*Receipt, error) {
 	return decode(raw, func(s *Receipt) int64 { return s.Machine })
 }
 
-func decode[T any](raw []byte, machine func(*T) int64) (*T, error) {
+func decode[T any](raw []byte, version func(*T) int64) (*T, error) {
 	var s T
 	if err := canon.Unmarshal(raw, &s); err != nil {
 		return nil, err
 	}
-	if machine(&s) != Machine {
+	if version(&s) != Machine {
 		return nil, errMachine
 	}
 	return &s, nil

@@ -10,6 +10,7 @@ import (
 	"countersign/evidence"
 	"countersign/internal/canon"
 	"countersign/internal/contextturn/turn"
+	"countersign/internal/machine"
 )
 
 func named(kind, id string) evidence.Subject {
@@ -38,7 +39,11 @@ func chained(t *testing.T, events []told) (out []evidence.Event) {
 }
 
 func broken(kind string, events []evidence.Event) (rules []string, known bool) {
-	r := turn.NewReplay(kind)
+	r := map[string]interface {
+		Apply(evidence.Event)
+		Known() bool
+		Unlawful() []machine.Unlawful
+	}{turn.Kind: turn.NewReplay(), turn.KindInteraction: turn.NewInteractionReplay(), turn.KindBridge: turn.NewReceiptReplay()}[kind]
 	for _, e := range events {
 		r.Apply(e)
 	}
@@ -348,6 +353,13 @@ func TestForeign(t *testing.T) {
 		if rules, known := broken(kind, w.events); known || len(rules) > 0 {
 			t.Errorf("a turn passes for a %s: %v", kind, rules)
 		}
+	}
+	if rules, known := broken(turn.Kind, other(t, w.events[:1], "more", nil)); known {
+		t.Errorf("a subject with a member more is known: %v", rules)
+	}
+	first := raw{"contextturn.opened", map[string]any{"subject": opened.Subject, "more": 1}}
+	if rules, known := broken(turn.Kind, chained(t, []told{{first, 0}})); !known || !slices.Equal(rules, []string{"event-data"}) {
+		t.Errorf("a first event of this machine that holds something else: known %t, %v", known, rules)
 	}
 	late := slices.Clone(w.events)
 	late[1].Timestamp = "yesterday"
