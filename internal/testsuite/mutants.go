@@ -18,6 +18,7 @@ var mutated = []struct {
 	tests []string
 }{
 	{"internal/authority", []string{"internal/authority", "internal/supervision/run"}},
+	{"internal/machine", []string{"internal/machine"}},
 	{"internal/supervision/propose", []string{"internal/supervision/propose", "internal/supervision/run"}},
 	{"internal/supervision/stopcontext", []string{"internal/supervision/run"}},
 	{"internal/supervision/state", []string{"internal/supervision/run"}},
@@ -30,6 +31,7 @@ var mutated = []struct {
 	{"internal/contextturn/redact", []string{"internal/contextturn/redact"}},
 	{"internal/contextturn/turn", []string{"internal/contextturn/turn"}},
 	{"internal/contextturn/project", []string{"internal/contextturn/project"}},
+	{"internal/runbook/incident", []string{"internal/runbook/incident"}},
 }
 
 const explainedFile = "internal/testsuite/mutants.txt"

@@ -114,7 +114,7 @@ func (e *Receipt) seen() Seen {
 // form requires the members that every receipt has, so that the rest can be read.
 func (e *Receipt) form(f *machine.Fold[Session]) bool {
 	s := f.State()
-	ok := f.Must(e.Session == s.ID && s.Machine != 0 && len(s.ID) > 12, "session", "a receipt is of the session whose chain it is in")
+	ok := f.Must(e.Session == s.ID && s.Machine != 0, "session", "a receipt is of the session whose chain it is in")
 	ok = f.Must(slices.Contains(Operations, e.Operation) && slices.Contains(Channels, e.Channel), "request", "a receipt names one of six operations and one of four channels") && ok
 	ok = f.Must(e.Input.problem(e.Operation) == "", "input", "the members of the request are not those of its operation") && ok
 	ok = f.Must(slices.Contains(outcomes[e.Event], e.Outcome) && (e.Event == EventBlocked || of[e.Event] == e.Operation), "event", "what a receipt tells, what was asked and the outcome do not go together") && ok

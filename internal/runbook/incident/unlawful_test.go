@@ -208,7 +208,9 @@ func TestUnlawful(t *testing.T) {
 		{"a subject that is no session", read(), func(r *incident.Receipt) {
 			r.Subject.ID, r.Session, r.Identity = "some-other-session", "some-other-session", "anonymous browser session ther-session"
 		}, "subject-id"},
-		{"a subject without the end that names it", read(), func(r *incident.Receipt) { r.Subject.ID, r.Session = "ses", "ses" }, "subject-id session"},
+		{"a subject too short for a session", read(), func(r *incident.Receipt) {
+			r.Subject.ID, r.Session, r.Identity = "ses", "ses", "anonymous browser session ses"
+		}, "subject-id"},
 		{"a second beginning", readIn(staged(t)), func(r *incident.Receipt) {
 			s := *approved(t).told[0].Subject
 			r.Subject = &s
