@@ -139,4 +139,6 @@ func IsSessionID(s string, at evidence.Time) bool {
 
 // Identity is how receipts and pages name a session's browser: by the end of its id, which
 // was derived from the hash of the cookie. It names no person.
-func Identity(session string) string { return "anonymous browser session " + session[max(0, len(session)-12):] }
+func Identity(session string) string {
+	return "anonymous browser session " + session[max(0, len(session)-12):]
+}
