@@ -65,7 +65,8 @@ func (r *relay) reset() *incident.Receipt {
 	return r.ask(incident.Reset, incident.Human, incident.Input{ExpectedVersion: &version}, incident.Seen{})
 }
 
-// told is the chain so far, its newest receipt changed.
+// told is the chain so far, its newest receipt changed. The subject of the export is that
+// of the first.
 func (r *relay) told(d desk, changes ...func(*incident.Receipt)) []byte {
 	r.t.Helper()
 	list := append([]event{}, r.events...)
@@ -76,7 +77,11 @@ func (r *relay) told(d desk, changes ...func(*incident.Receipt)) []byte {
 		change(&copied)
 	}
 	list[len(list)-1] = later{&copied, newest.after}
-	return d.export(d.subject("incident", r.id), list...)
+	id := r.id
+	if copied.Subject != nil {
+		id = copied.Subject.ID
+	}
+	return d.export(d.subject("incident", id), list...)
 }
 
 // incidentBoundary is what a report says of the session of an incident.
@@ -89,43 +94,149 @@ var incidentBoundary = []string{
 	"Verification detects modification inside the returned receipts, which are signed by this server's key; it is not independently anchored and no transparency log.",
 }
 
-// incidents are chains of sessions.
-func (d desk) incidents() []told {
-	read, executed := newRelay(d.t), newRelay(d.t)
-	read.read()
-	executed.read()
-	executed.stage("restore-pool")
-	executed.wait(time.Minute).execute(incident.Seen{}) // blocked: nobody approved
-	executed.approve()
-	x := executed.wait(time.Minute).execute(incident.Seen{})
-	executed.wait(time.Hour).execute(incident.Seen{Record: x.Result.Execution})
-	executed.reset()
-	blind := newRelay(d.t)
-	blind.stage("shift-traffic")
-	blind.approve()
-	blind.execute(incident.Seen{})
-	return []told{
-		{name: "incident-read", status: "investigating", says: "the incident is investigating at version 1 after 0 approvals, 0 executions and 1 receipt", raw: read.told(d)},
-		{name: "incident-reset", status: "investigating", says: "the incident is investigating at version 4 after 1 approval, 1 execution and 7 receipts", raw: executed.told(d)},
-		{name: "incident-executed", status: "monitoring", says: "the incident is monitoring at version 3 after 1 approval, 1 execution and 3 receipts", raw: blind.told(d)},
-		{name: "incident-nobody-approved", rule: "allowed", raw: d.unapproved()},
-	}
+// played is a session to which something happens.
+func (d desk) played(play func(*relay)) *relay {
+	r := newRelay(d.t)
+	play(r)
+	return r
 }
 
-// unapproved tells that something was executed that nobody approved.
-func (d desk) unapproved() []byte {
-	r := newRelay(d.t)
-	r.stage("restore-pool")
-	staged := *r.s.Staged
-	r.execute(incident.Seen{})
-	return r.told(d, func(e *incident.Receipt) {
-		e.Event, e.Outcome, e.Result.ReasonCode, e.Detail = "mitigation.executed", "success", nil, "The mitigation was applied once; every target is met."
-		e.Result.Execution = &incident.Execution{
-			ID: "01980000-0000-7000-8000-000000000001", MitigationID: "restore-pool", Digest: staged.Digest, Version: 2, IdempotencyKey: staged.IdempotencyKey,
-			ApprovalID: "01980000-0000-7000-8000-000000000002", Outcome: "success", Status: "mitigated", Before: e.Result.Metrics, After: incident.Metrics{LatencyMillis: 1200, ErrorsPerMille: 6, PoolPercent: 31}, ExecutedAt: began,
-		}
-		e.Result.Status, e.Result.Metrics, e.ResourceVersion = "mitigated", e.Result.Execution.After, 3
-	})
+// pretend makes a blocked execution one that was let through.
+func pretend(e *incident.Receipt) {
+	e.Event, e.Outcome, e.Result.ReasonCode = "mitigation.executed", "success", nil
+	e.Result.Execution = &incident.Execution{ID: "01980000-0000-7000-8000-0000000000ff"}
+}
+
+// incidents are chains of sessions. Of the unlawful ones the newest receipt breaks the rule.
+func (d desk) incidents() []told {
+	staged := func(r *relay) { r.stage("restore-pool") }
+	approved := func(r *relay) { staged(r); r.approve() }
+	executed := func(r *relay) { approved(r); r.execute(incident.Seen{}) }
+	failed := func(r *relay) { approved(r); r.execute(incident.Seen{Partial: true}) }
+	replayed := func(r *relay) {
+		approved(r)
+		x := r.execute(incident.Seen{}).Result.Execution
+		r.wait(time.Hour).execute(incident.Seen{Record: x})
+	}
+	unapproved := func(r *relay) { staged(r); r.execute(incident.Seen{}) }
+	expired := func(r *relay) { approved(r); r.wait(5 * time.Minute).execute(incident.Seen{}) }
+	frozen := func(r *relay) { approved(r); r.execute(incident.Seen{Frozen: true}) }
+	other := func(r *relay, seen incident.Seen) {
+		key := "rr_" + someID
+		r.ask(incident.Execute, incident.API, incident.Input{ActionDigest: &r.s.Staged.Digest, ResourceVersion: &r.s.Staged.Version, IdempotencyKey: &key}, seen)
+	}
+	foreign := func(r *relay) { approved(r); other(r, incident.Seen{Foreign: true}) }
+	used := func(r *relay) { executed(r); other(r, incident.Seen{}) }
+	conflict := func(r *relay) {
+		executed(r)
+		digest := someHash
+		r.ask(incident.Execute, incident.API, incident.Input{ActionDigest: &digest, ResourceVersion: &r.s.Staged.Version, IdempotencyKey: &r.s.Staged.IdempotencyKey}, incident.Seen{Conflict: true})
+	}
+	again := func(r *relay) {
+		executed(r)
+		r.ask(incident.Approve, incident.Human, incident.Input{ActionDigest: &r.s.Staged.Digest, ResourceVersion: &r.s.Staged.Version}, incident.Seen{Form: true})
+	}
+	invalid := func(r *relay) {
+		name := "drop-tables"
+		r.ask(incident.Compare, incident.WebMCP, incident.Input{MitigationID: &name}, incident.Seen{})
+	}
+	reset := func(r *relay) { executed(r); r.reset() }
+	read := func(r *relay) { r.read() }
+
+	comes := func(status string, version int, approvals, executions, receipts string) (string, string) {
+		return status, fmt.Sprintf("the incident is %s at version %d after %s, %s and %s", status, version, approvals, executions, receipts)
+	}
+	lawful := func(name string, play func(*relay), status, says string) told {
+		return told{name: "incident-" + name, status: status, says: says, raw: d.played(play).told(d)}
+	}
+	unlawful := func(name string, play func(*relay), rule string, change func(*incident.Receipt)) told {
+		return told{name: "incident-" + name, rule: rule, raw: d.played(play).told(d, change)}
+	}
+	list := []told{}
+	for _, c := range []struct {
+		name                            string
+		play                            func(*relay)
+		status                          string
+		version                         int
+		approvals, executions, receipts string
+	}{
+		{"read", read, "investigating", 1, "0 approvals", "0 executions", "1 receipt"},
+		{"no-such-mitigation", invalid, "investigating", 1, "0 approvals", "0 executions", "1 receipt"},
+		{"staged", staged, "awaiting-approval", 2, "0 approvals", "0 executions", "1 receipt"},
+		{"approved", approved, "awaiting-approval", 2, "1 approval", "0 executions", "2 receipts"},
+		{"approved-again", func(r *relay) { approved(r); r.wait(5 * time.Minute).approve() }, "awaiting-approval", 2, "2 approvals", "0 executions", "3 receipts"},
+		{"mitigated", executed, "mitigated", 3, "1 approval", "1 execution", "3 receipts"},
+		{"monitoring", func(r *relay) { r.stage("shift-traffic"); r.approve(); r.execute(incident.Seen{}) }, "monitoring", 3, "1 approval", "1 execution", "3 receipts"},
+		{"failed-in-part", failed, "recovery-required", 3, "1 approval", "1 execution", "3 receipts"},
+		{"replayed", replayed, "mitigated", 3, "1 approval", "1 execution", "4 receipts"},
+		{"unapproved", unapproved, "awaiting-approval", 2, "0 approvals", "0 executions", "2 receipts"},
+		{"expired", expired, "awaiting-approval", 2, "1 approval", "0 executions", "3 receipts"},
+		{"frozen", frozen, "awaiting-approval", 2, "1 approval", "0 executions", "3 receipts"},
+		{"other-session", foreign, "awaiting-approval", 2, "1 approval", "0 executions", "3 receipts"},
+		{"conflict", conflict, "mitigated", 3, "1 approval", "1 execution", "4 receipts"},
+		{"reset", reset, "investigating", 4, "1 approval", "1 execution", "4 receipts"},
+	} {
+		status, says := comes(c.status, c.version, c.approvals, c.executions, c.receipts)
+		list = append(list, lawful(c.name, c.play, status, says))
+	}
+	silent := func(e *incident.Receipt) {
+		reason, name, tool, version := "stale_state", "restore-pool", "stage_mitigation", int64(1)
+		e.Event, e.Operation, e.Tool, e.Outcome, e.Result.ReasonCode, e.Detail = "request.blocked", "stage", &tool, "blocked", &reason, "The incident is not at that version."
+		e.Input = incident.Input{MitigationID: &name, ExpectedVersion: &version}
+	}
+	return append(list,
+		unlawful("executed-unapproved", unapproved, "allowed", pretend),
+		unlawful("executed-expired", expired, "allowed", pretend),
+		unlawful("executed-used", used, "allowed", pretend),
+		unlawful("executed-other-session", foreign, "allowed", pretend),
+		unlawful("approved-by-tool", approved, "allowed", func(e *incident.Receipt) { e.Channel = "webmcp" }),
+		unlawful("approved-by-program", approved, "allowed", func(e *incident.Receipt) { e.Channel = "api" }),
+		unlawful("armed-again", again, "allowed", func(e *incident.Receipt) {
+			e.Event, e.Outcome, e.Result.ReasonCode = "approval.granted", "success", nil
+		}),
+		unlawful("approval-of-a-name-used", func(r *relay) { reset(r); approved(r) }, "name-again", func(e *incident.Receipt) {
+			e.Result.Approval.Grant.ID = d.played(approved).s.Approval.Grant.ID
+		}),
+		unlawful("approval-six-minutes", approved, "receipt", func(e *incident.Receipt) {
+			e.Result.Approval.Grant.ExpiresAt = e.Result.Approval.ApprovedAt.Add(6 * time.Minute)
+		}),
+		unlawful("version-kept", staged, "receipt", func(e *incident.Receipt) { e.ResourceVersion = 1 }),
+		unlawful("digest-of-another-version", staged, "receipt", func(e *incident.Receipt) {
+			digest := incident.Digest("restore-pool", 3)
+			e.ActionDigest, e.Result.Staged.Digest = &digest, digest
+		}),
+		unlawful("metrics-altered", executed, "receipt", func(e *incident.Receipt) { e.Result.Metrics.ErrorsPerMille = 0 }),
+		unlawful("status-altered", failed, "receipt", func(e *incident.Receipt) { e.Result.Status = "mitigated" }),
+		unlawful("identity-of-a-person", approved, "receipt", func(e *incident.Receipt) { e.Identity = "an operator" }),
+		unlawful("replay-of-nothing", unapproved, "record-first", func(e *incident.Receipt) {
+			pretend(e)
+			e.Event, e.Detail = "execution.replayed", "The key has a record: it is told again, and nothing was applied."
+			x := e.Result.Execution
+			x.Outcome, x.Digest, x.Version, x.IdempotencyKey = "success", *e.Input.ActionDigest, *e.Input.ResourceVersion, *e.Input.IdempotencyKey
+		}),
+		unlawful("retry-blocked", replayed, "record-first", func(e *incident.Receipt) {
+			reason := "approval_consumed"
+			e.Event, e.Outcome, e.Result.ReasonCode, e.Result.Execution, e.Detail = "request.blocked", "blocked", &reason, nil, "The approval was used; an approval is used once."
+		}),
+		unlawful("replay-altered", replayed, "replayed-record", func(e *incident.Receipt) { e.Result.Execution.Status = "monitoring" }),
+		unlawful("conflict-of-nothing", frozen, "record-conflict", func(e *incident.Receipt) {
+			reason := "idempotency_conflict"
+			e.Result.ReasonCode, e.Detail = &reason, "The key was used for another action."
+		}),
+		unlawful("blocked-for-nothing", frozen, "blocked", func(e *incident.Receipt) {
+			reason := "approval_required"
+			e.Result.ReasonCode = &reason
+		}),
+		unlawful("stale-receipt", func(r *relay) { staged(r); r.read() }, "blocked-silent", silent),
+		unlawful("subject-of-another-time", read, "subject-id", func(e *incident.Receipt) {
+			e.Subject.ID = incident.SessionID(began.Add(time.Millisecond), someHash)
+			e.Session = e.Subject.ID
+		}),
+		unlawful("receipt-of-another-session", func(r *relay) { staged(r); r.read() }, "session", func(e *incident.Receipt) {
+			e.Session = incident.SessionID(began, otherHash)
+		}),
+		unlawful("after-its-end", func(r *relay) { staged(r); r.wait(24 * time.Hour).read() }, "session-over", func(*incident.Receipt) {}),
+	)
 }
 
 // The chain of an incident's session is replayed by its own machine, and the report says
@@ -139,4 +250,11 @@ func TestIncidentChain(t *testing.T) {
 			t.Errorf("printed without %q: %s", want, text)
 		}
 	}
+}
+
+// TestIncidentVectors holds vectors/incident against the machine: what each comes to is for
+// TestIncidentChain.
+func TestIncidentVectors(t *testing.T) {
+	d := newDesk(t)
+	d.publishes("incident", "Exports of the sessions of the incident workflow, perfectly hashed and signed. Those with a rule are unlawful: the receipt at sequence breaks that rule, and nothing else is wrong. The key is a published test key; trust it for nothing.", d.incidents(), "incident")
 }
