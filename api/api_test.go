@@ -13,6 +13,7 @@ import (
 	"countersign/internal/channel/edge"
 	"countersign/internal/contextturn/project"
 	"countersign/internal/contextturn/turn"
+	"countersign/internal/runbook/incident"
 	"countersign/internal/supervision/chain"
 	"countersign/internal/supervision/freeze"
 	"countersign/internal/supervision/guardian"
@@ -55,7 +56,7 @@ func TestEventsInStep(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	slices.Sort(documented)
-	if want := slices.Sorted(slices.Values(slices.Concat(chain.EventTypes(), guardian.EventTypes(), freeze.EventTypes(), turn.EventTypes(), project.EventTypes()))); !slices.Equal(documented, want) || len(want) == 0 {
+	if want := slices.Sorted(slices.Values(slices.Concat(chain.EventTypes(), guardian.EventTypes(), freeze.EventTypes(), turn.EventTypes(), project.EventTypes(), incident.EventTypes()))); !slices.Equal(documented, want) || len(want) == 0 {
 		t.Errorf("events.md documents\n\t%v\nthe machine writes\n\t%v", documented, want)
 	}
 }
