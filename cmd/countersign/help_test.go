@@ -148,7 +148,7 @@ func TestHelpWord(t *testing.T) {
 
 // Without a command all of them are named, and the version has a flag too.
 func TestBare(t *testing.T) {
-	out := says(t, program(t), statusUsage, "demo, init, serve, store, run, freeze, unfreeze, project, client, context, hook, bridge, agent, attack, verify, key, migrate, openapi, version", "countersign --help")
+	out := says(t, program(t), statusUsage, "demo, init, serve, store, run, freeze, unfreeze, project, client, context, hook, bridge, agent, attack, eval, verify, key, migrate, openapi, version", "countersign --help")
 	if strings.Contains(out, "...") {
 		t.Error(out)
 	}

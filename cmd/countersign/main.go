@@ -17,29 +17,31 @@ import (
 	"countersign/internal/command"
 	"countersign/internal/command/asowner"
 	"countersign/internal/command/attacks"
+	"countersign/internal/command/evaluation"
 	"countersign/internal/command/seif"
 )
 
 type commands struct {
-	Demo     demoCommand      `cmd:"" help:"Run control plane, store and agent, and show what happens."`
-	Init     initCommand      `cmd:"" help:"Create a folder with keys and an empty ledger."`
-	Serve    serveCommand     `cmd:"" help:"Run the control plane."`
-	Store    storeCommand     `cmd:"" help:"Run the example storefront."`
-	Run      asowner.Run      `cmd:"" help:"Create, hand out, list, show, export, retry and revoke runs."`
-	Freeze   asowner.Freeze   `cmd:"" help:"Freeze the workspace, so that nothing is issued or dispatched any more; show how it stands."`
-	Unfreeze asowner.Unfreeze `cmd:"" help:"Lift the freeze."`
-	Project  asowner.Project  `cmd:"" help:"Create, list and show projects that hand out context; issue their shared tokens."`
-	Client   asowner.Client   `cmd:"" help:"Create, list, rotate and revoke the clients of a project."`
-	Context  asowner.Context  `cmd:"" help:"Publish a project's context; list, show and export what was recorded of it."`
-	Hook     seif.Hook        `cmd:"" help:"Report from the hook of a runtime; deliver what waits in the outbox."`
-	Bridge   seif.Bridge      `cmd:"" help:"Record what a local bridge has seen."`
-	Agent    agentCommand     `cmd:"" help:"Run the scripted example agent."`
-	Attack   attacks.Command  `cmd:"" help:"Attack a control plane of its own, and show what was blocked."`
-	Verify   verifyCommand    `cmd:"" help:"Verify exported evidence."`
-	Key      keyCommand       `cmd:"" help:"List and replace the keys of a folder."`
-	Migrate  migrateCommand   `cmd:"" help:"Apply pending migrations to a ledger."`
-	Openapi  openapiCommand   `cmd:"" help:"Print the OpenAPI document."`
-	Version  versionCommand   `cmd:"" help:"Print the version."`
+	Demo     demoCommand        `cmd:"" help:"Run control plane, store and agent, and show what happens."`
+	Init     initCommand        `cmd:"" help:"Create a folder with keys and an empty ledger."`
+	Serve    serveCommand       `cmd:"" help:"Run the control plane."`
+	Store    storeCommand       `cmd:"" help:"Run the example storefront."`
+	Run      asowner.Run        `cmd:"" help:"Create, hand out, list, show, export, retry and revoke runs."`
+	Freeze   asowner.Freeze     `cmd:"" help:"Freeze the workspace, so that nothing is issued or dispatched any more; show how it stands."`
+	Unfreeze asowner.Unfreeze   `cmd:"" help:"Lift the freeze."`
+	Project  asowner.Project    `cmd:"" help:"Create, list and show projects that hand out context; issue their shared tokens."`
+	Client   asowner.Client     `cmd:"" help:"Create, list, rotate and revoke the clients of a project."`
+	Context  asowner.Context    `cmd:"" help:"Publish a project's context; list, show and export what was recorded of it."`
+	Hook     seif.Hook          `cmd:"" help:"Report from the hook of a runtime; deliver what waits in the outbox."`
+	Bridge   seif.Bridge        `cmd:"" help:"Record what a local bridge has seen."`
+	Agent    agentCommand       `cmd:"" help:"Run the scripted example agent."`
+	Attack   attacks.Command    `cmd:"" help:"Attack a control plane of its own, and show what was blocked."`
+	Eval     evaluation.Command `cmd:"" help:"Evaluate agents on versioned tasks; test the harness that does it."`
+	Verify   verifyCommand      `cmd:"" help:"Verify exported evidence."`
+	Key      keyCommand         `cmd:"" help:"List and replace the keys of a folder."`
+	Migrate  migrateCommand     `cmd:"" help:"Apply pending migrations to a ledger."`
+	Openapi  openapiCommand     `cmd:"" help:"Print the OpenAPI document."`
+	Version  versionCommand     `cmd:"" help:"Print the version."`
 
 	ShowVersion versionFlag `name:"version" help:"Print the version."`
 }
