@@ -109,7 +109,7 @@ func TestIncidentPageSays(t *testing.T) {
 	// R-082: no run, no result.
 	// R-009: advice.
 	t.Run("evaluation", func(t *testing.T) {
-		has(t, "A test can prove that code refuses an expired approval; it cannot prove that a model chooses\nthe right tool")
+		has(t, "A test can prove that code refuses an expired approval; it cannot prove that a model chooses the right tool")
 		has(t, "no live run has taken place and no result of one exists")
 		has(t, `That a description says "a person approves", or an annotation "consequential", is advice`)
 	})
