@@ -50,7 +50,7 @@ var rings = [][]string{
 	{"internal/channel", "internal/console", "internal/console/projects", "internal/console/incident"}, // every route together; the pages
 	{"internal/app"},
 	{"store", "internal/command/seif/reporter", "internal/runbook/evaluate"}, // another program; what reports from beside an application; what serves an installation of its own
-	{"internal/command", "internal/command/asowner", "internal/command/attacks", "internal/command/incidentdemo", "internal/command/seif"},
+	{"internal/command", "internal/command/asowner", "internal/command/attacks", "internal/command/evaluation", "internal/command/incidentdemo", "internal/command/seif"},
 	{"cmd/countersign"},
 }
 

@@ -26,6 +26,6 @@ func (c *Clock) Now() time.Time {
 // Offset returns what is added to the source.
 func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
 
-// Move adds d to the offset. Only tests call it, and what
-// evaluates agents on an installation of its own.
+// Move adds d to the offset. Only tests call it, and what evaluates agents on an
+// installation of its own.
 func (c *Clock) Move(d time.Duration) { c.offset.Add(int64(d)) }
