@@ -52,10 +52,7 @@ func missing(text string, lines []string) string {
 func TestShownIncident(t *testing.T) {
 	t.Parallel()
 	page := incidentPage(t)
-	session := []string{"go build -o countersign ./cmd/countersign"}
-	for _, block := range indentedBlocks(page) {
-		session = append(session, block)
-	}
+	session := append([]string{"go build -o countersign ./cmd/countersign"}, indentedBlocks(page)...)
 	out, err := pastedShell(t)("set -e\n" + strings.Join(session, "\n"))
 	if err != nil {
 		t.Errorf("the session ends with %v", err)
