@@ -74,3 +74,15 @@ func Told(e Engine, log *slog.Logger) interface {
 } {
 	return told{e, log}
 }
+
+// IncidentNonce is the nonce of the approval form that the incident's page shows now.
+func (a *App) IncidentNonce(ctx context.Context, cookie string) (string, error) {
+	_, nonce, err := a.incidents.Form(ctx, cookie)
+	return nonce, err
+}
+
+// OpenIncidents counts the incident sessions that count as open.
+func (a *App) OpenIncidents(ctx context.Context) (int, error) {
+	found, err := a.ledger.Find(ctx, ledger.Query{Workspace: ledger.DefaultWorkspace, Kind: "incidentvisit", Where: []ledger.Attribute{{Name: "open", Value: "1"}}, Limit: 100})
+	return len(found), err
+}

@@ -40,10 +40,17 @@ var dependencies = map[string]struct{ play, none string }{
 	"managed.Executor": {play: "executor"},
 	"managed.Contexts": {play: "contexts"},
 	"perimeter.Ledger": {play: "context gateway"},
+	"control.Ledger":   {play: "incidents"},
 	"workspace.Runs":   {play: "verification"},
 	"attack.Runs":      {play: "attacks"},
 
 	"edge.Config.Ready":            {play: "ready"}, // the engine's Ping
+	"control.Chains":               {none: "is the gateway's export, whose ledger has a row"},
+	"control.Config.Fault":         {none: "nil in the product"},
+	"control.Config.Freeze":        {none: "is the gateway's reader, whose ledger has a row"},
+	"control.Config.MAC":           {none: "is a keyed hash and asks nobody"},
+	"control.Config.Partial":       {none: "nil in the product"},
+	"incidentpage.Plane":           {none: "is the incident's control plane, whose ledger has a row"},
 	"perimeter.Config.Fault":       {none: "nil in the product"},
 	"perimeter.Config.MAC":         {none: "is a keyed hash and asks nobody"},
 	"projects.Perimeter":           {none: "is the context gateway, whose ledger has a row"},
@@ -165,6 +172,7 @@ var plays = map[string]func(*testing.T){
 		}})
 	},
 	"contexts":        attemptContexts,
+	"incidents":       incidents,
 	"context gateway": contextGateway,
 	"policies": func(t *testing.T) {
 		b := openBooth(t, []string{"app.engine"})
