@@ -139,7 +139,7 @@ func TestIncidentPageSays(t *testing.T) {
 			t.Error("the page's limits are not those of the program")
 		}
 		for _, row := range []string{
-			"an approval | 5 minutes, one use", "a session and its cookie | 24 hours", "new sessions from one address | 100 an hour", "open sessions | 1,000",
+			"an approval | 5 minutes, one use", "a session and its cookie | 24 hours", "new sessions from one address, of IPv6 a network of 64 bits | 100 an hour", "open sessions | 1,000",
 			"receipts of a session | 10,000; a snapshot has the newest 100 and an anchor", "a request's body | 16 KiB",
 		} {
 			has(t, "\n| "+row+" |\n")
