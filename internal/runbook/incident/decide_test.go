@@ -70,7 +70,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
-// G-25: what is looked at first. Each row breaks its own condition and,
+// G-25: what is looked at first. Each row breaks its own condition and,
 // as far as they go together, all that come after it.
 func TestPrecedenceOfExecution(t *testing.T) {
 	everything := incident.Seen{Foreign: true, Frozen: true}
@@ -174,7 +174,7 @@ func TestPrecedenceOfApproval(t *testing.T) {
 	}
 }
 
-// the record of an approval says what was approved, by which
+// the record of an approval says what was approved, by which
 // session, in which version, until when, and when it was used.
 func TestApproval(t *testing.T) {
 	w := staged(t).after(time.Minute)
@@ -310,7 +310,7 @@ func TestPartialFailure(t *testing.T) {
 	}
 }
 
-// a reset keeps the receipts and the newest execution, by which a lost answer
+// a reset keeps the receipts and the newest execution, by which a lost answer
 // is found again.
 func TestReset(t *testing.T) {
 	w := executed(t)

@@ -9,7 +9,8 @@ import (
 	"countersign/internal/runbook/incident"
 )
 
-// The incident, its mitigations, statuses and tools are those of G-24.
+// the incident, its mitigations, statuses and tools are those of G-24; approve has
+// no tool.
 func TestFixture(t *testing.T) {
 	i := incident.TheIncident
 	if got := fmt.Sprint(i.ID, i.Service, i.Severity, i.Change.ID, i.Change.Setting, i.Change.From, i.Change.To); got != fmt.Sprint("INC-2841", "checkout-api", "SEV-2", "db-pool-842", "max connections", int64(120), int64(40)) {
@@ -45,7 +46,6 @@ func TestFixture(t *testing.T) {
 	for _, o := range incident.Operations {
 		tools = append(tools, incident.ToolOf(o))
 	}
-	// approve has no tool.
 	if got := strings.Join(tools, " "); got != "get_incident_snapshot compare_mitigations stage_mitigation  execute_approved_mitigation reset_incident_simulation" {
 		t.Errorf("tools %q", got)
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// whatever is asked in whatever order and at whatever time,
+// whatever is asked in whatever order and at whatever time,
 // nothing is executed without an approval that lives, no key is executed twice, the version
 // counts what changed, a reset keeps every receipt, only a fault leads to recovery, and the
 // chain replays to the stored state. What is expected is kept here apart from the machine.

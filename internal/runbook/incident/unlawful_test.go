@@ -27,7 +27,7 @@ func pretend(r *incident.Receipt) {
 	r.Result.Execution = &incident.Execution{ID: "01980000-0000-7000-8000-0000000000ff"}
 }
 
-// every rule of a chain of receipts is broken by a chain that is lawful but
+// every rule of a chain of receipts is broken by a chain that is lawful but
 // for one receipt, hashed and signed like the others, and is named.
 func TestUnlawful(t *testing.T) {
 	read := func() *world { w := begun(t); w.read(); return w }
