@@ -57,7 +57,7 @@ func startBrowser(home string, more ...chromedp.ExecAllocatorOption) (browser co
 	allocator, free := chromedp.NewExecAllocator(context.Background(), append([]chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.UserDataDir(home),
 		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, // the machine's root has no sandbox, and no page is a stranger's
-		chromedp.NoInheritEnv, chromedp.Env("HOME=" + home, "PATH=" + os.Getenv("PATH")),
+		chromedp.NoInheritEnv, chromedp.Env("HOME="+home, "PATH="+os.Getenv("PATH")),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-features", "AutofillServerCommunication,OptimizationHints,MediaRouter,PasswordManagerOnboarding"),
 		chromedp.Flag("disable-dev-shm-usage", true),

@@ -120,7 +120,7 @@ func TestEveryLinkLeads(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"/projects", "/projects/ID", "/projects/ID/traces", "/projects/ID/traces/ID", "/projects/ID/recorder", "/projects/ID/recorder/ID",
-		"/projects/ID/clients/ID", "/projects/ID/gaps", "/approvals", "/runs", "/limits", "/freeze",
+		"/projects/ID/clients/ID", "/projects/ID/gaps", "/approvals", "/runs", "/limits", "/freeze", "/incident",
 	} {
 		if !kinds[kind] {
 			t.Errorf("no link leads to %s", kind)

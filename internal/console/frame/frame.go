@@ -31,6 +31,7 @@ type Frame struct {
 	guard  edge.Guard
 	rings  stream.Rings
 	more   map[string]file // assets of single pages
+	open   []link          // the pages that everybody may see
 }
 
 // New makes the frame and adds what is of no page in particular: signing in, the files
@@ -72,9 +73,14 @@ func (f *Frame) Page(path string, views Views, h func(*http.Request) (*Page, err
 	}))
 }
 
+// link is a page by its name.
+type link struct{ Path, Name string }
+
 // Public adds a page that everybody may see: no session of the owner is asked for, and
-// neither the owner's pages nor the freeze are shown on it. A refusal says as much.
-func (f *Frame) Public(path string, views Views, h func(*http.Request) (*Page, error)) {
+// neither the owner's pages nor the freeze are shown on it or on its refusals. The owner's
+// pages lead to it by its name.
+func (f *Frame) Public(path, name string, views Views, h func(*http.Request) (*Page, error)) {
+	f.open = append(f.open, link{path, name})
 	f.api.Handle("GET "+path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown, err := h(r)
 		if err != nil {

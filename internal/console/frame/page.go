@@ -33,6 +33,7 @@ type Page struct {
 	Own      string        // name of the style sheet and of the script that only this page has, without .css and .js; "" for none
 	Freeze   *standing     // set by the frame; nil on pages without a session
 	Public   string        // set by the frame: path of a page that everybody may see; "" of the others
+	Open     []link        // set by the frame: the pages that everybody may see
 	Data     any
 }
 
@@ -43,6 +44,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 func (f *Frame) show(w http.ResponseWriter, r *http.Request, status int, views Views, p *Page) {
 	var b bytes.Buffer
+	p.Open = f.open
 	if err := views[p.Template].Execute(&b, p); err != nil {
 		f.api.Fail(w, r, err)
 		return

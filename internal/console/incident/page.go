@@ -40,7 +40,7 @@ var views = sync.OnceValue(func() frame.Views { return frame.Parse(templates, wo
 func Register(f *frame.Frame, p Plane) {
 	f.Assets(assets)
 	f.Asset("incident-tools.json", tools())
-	f.Public(Path, views(), func(r *http.Request) (*frame.Page, error) {
+	f.Public(Path, "Incident", views(), func(r *http.Request) (*frame.Page, error) {
 		cookie := ""
 		if c := r.CookiesNamed(runbookhttp.CookieName); len(c) == 1 { // of two, neither is taken
 			cookie = c[0].Value

@@ -2,27 +2,22 @@ package incidentpage
 
 import (
 	"html/template"
+	"strings"
 
+	"countersign/internal/console/frame"
 	"countersign/internal/runbook/incident"
 )
 
 // words are the functions of the template.
 var words = template.FuncMap{
-	"tone":      func(word string) string { return tones[word] },
-	"next":      func(status string) string { return nexts[status] },
-	"happened":  func(event string) string { return happened[event] },
-	"arrived":   arrived,
-	"honest":    func(of string) string { return honesty[of] },
-	"cut":       func(hash string) string { return hash[:12] },
-	"operation": incident.ToolOf,
-	"hasTool":   func(tool *string) string { return deref(tool) },
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+	"tone":     func(word string) string { return tones[word] },
+	"next":     func(status string) string { return nexts[status] },
+	"happened": func(event string) string { return happened[event] },
+	"arrived":  arrived,
+	"honest":   func(of string) string { return honesty[of] },
+	"day":      func(at string) string { day, _, _ := strings.Cut(frame.Stamp(at), " "); return day },
+	"hour":     func(at string) string { _, hour, _ := strings.Cut(frame.Stamp(at), " "); return hour },
+	"cut":      func(hash string) string { return hash[:8] },
 }
 
 // tones are the classes that give a word its colour; the word is always there too.

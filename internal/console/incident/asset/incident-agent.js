@@ -32,6 +32,7 @@ export async function offer() {
   const probes = { invoke: byId("probe-invoke"), enforce: byId("probe-enforce") };
   probes.invoke.disabled = !registered;
   probes.enforce.disabled = false;
+  if (!context) label("registered", "no", "There is no API of the browser to register them with.");
   if (!registered) {
     label("invoked", "no", "There is no tool of the browser to call, and a simulated call is none.");
     simulator(tools);

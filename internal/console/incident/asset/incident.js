@@ -19,7 +19,7 @@ document.addEventListener("submit", async (event) => {
   const button = form.querySelector("button");
   try {
     const { ok, status, body } = await ask(operation, "human", entered(form));
-    if (ok && body) say(body.replayed ? "Same record, nothing applied again." : body.receipt.data.detail, false, body.replayed ? [`The execution ${body.result.execution.id} is told again.`] : []);
+    if (ok && body) tell(body);
     else if (body) await explain(body);
     else say(`The server answered ${status} and did not say why.`, true);
   } catch {
@@ -32,6 +32,13 @@ document.addEventListener("submit", async (event) => {
   if (!document.contains(button)) document.getElementById(after[operation])?.focus();
 });
 
+// tell says what the receipt of a request says.
+function tell({ replayed, receipt, result }) {
+  const { detail, outcome } = receipt.data;
+  if (replayed) say("Same record, nothing applied again.", false, [`The execution ${result.execution.id} is told again.`]);
+  else say(detail, outcome !== "success");
+}
+
 function entered(form) {
   return Object.fromEntries([...form.querySelectorAll("input")].map((input) => [input.name, input.dataset.number === undefined ? input.value : Number(input.value)]));
 }
@@ -41,6 +48,7 @@ function dismissible() {
   const said = document.getElementById("said");
   const button = document.createElement("button");
   button.type = "button";
+  button.id = "dismiss";
   button.className = "quiet";
   button.textContent = "Dismiss";
   button.addEventListener("click", () => {
