@@ -42,10 +42,9 @@ type Definition[S any] struct {
 	Version  int64              // stands in the first event of a chain and never changes for it
 	Limit    int64              // most events of a chain; 0: no limit
 	Progress func(*S) *Progress // where the state keeps it
-	Events   func() []Event[S]  // an empty one of every type; the first chain begins with the first
-	Begins   func(Event[S]) bool
-	// Begins says whether an event stands at the beginning of a chain; nil: when it is of
-	// the first type.
+	Events   func() []Event[S]  // an empty one of every type; a chain begins with one of the first
+	// Begins says whether an event of the first type begins a chain; nil: every one does.
+	Begins func(Event[S]) bool
 }
 
 func (d *Definition[S]) begins(e Event[S]) bool {
