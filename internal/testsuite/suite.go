@@ -109,7 +109,7 @@ func test(ctx context.Context, out io.Writer) (err error) {
 		} else if err != nil {
 			return errors.Join(run, err)
 		}
-		return errors.Join(run, findings(r.gate(ledgers, targets, pointLists)))
+		return errors.Join(run, findings(append(r.gate(ledgers, targets, pointLists), r.lacks(needs)...)))
 	})
 	if tests != nil {
 		return tests // a profile of half a run says nothing
