@@ -40,8 +40,13 @@ It prints what it serves and then the line "countersign: ready at ORIGIN" to std
 --freeze is for a start after an incident: between the start and the freeze no agent gets anything. It freezes the
 whole workspace, for every replica. Leave the flag out when you start again after the freeze was lifted.
 
+--incident serves the governed incident workflow at ORIGIN/incident, a simulation that changes no production system.
+Whoever reaches the origin may use it without signing in: at most 100 sessions an hour begin from one address, and
+at most 1,000 are open, each for 24 hours.
+
 Example: countersign serve --dir D --store-origin http://127.0.0.1:8421 --store-key S/keys/receipt.pub
-Example: countersign serve --dir D --freeze "The machine was taken down"`
+Example: countersign serve --dir D --freeze "The machine was taken down"
+Example: countersign serve --dir D --incident`
 }
 
 func (c *serveCommand) Run(ctx context.Context, s streams) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,5 +25,29 @@ func TestServeSaysWhatIsNotBuilt(t *testing.T) {
 		if said := strings.Contains(out.String(), "traces    off: not built"); said != want {
 			t.Errorf("%s=%q: said %t\n%s", otlpEndpoint, value, said, &out)
 		}
+	}
+}
+
+// Who starts a server is told whether it serves the incident workflow, where, and how to
+// have it; only the flag turns it on.
+func TestServeSaysWhetherTheIncidentIsOn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "control")
+	must(t, app.Init(t.Context(), dir, ""))
+	for _, on := range []bool{false, true} {
+		c := &serveCommand{Dir: dir, Addr: "localhost:0", Incident: on}
+		config, err := c.config(io.Discard)
+		must(t, err)
+		a, err := app.Open(t.Context(), config)
+		must(t, err)
+		want := "incident  off: start with --incident\n"
+		if on {
+			want = "incident  " + a.Origin() + "/incident\n"
+		}
+		var out bytes.Buffer
+		c.announce(a, &out)
+		if !strings.Contains(out.String(), want) || strings.Count(out.String(), "incident  ") != 1 {
+			t.Errorf("on is %t: want %q in\n%s", on, want, &out)
+		}
+		must(t, a.Close())
 	}
 }
