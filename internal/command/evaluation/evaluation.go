@@ -246,7 +246,7 @@ func (c *Runbook) report(w io.Writer, dir string, records []*evaluate.Record, di
 		}
 	}
 	for _, d := range differences {
-		if err := line(w, c.JSON, d, "%s on %s: %s; by hand: %s\n", d.Agent, d.Task, d.Got, d.Want); err != nil {
+		if err := line(w, c.JSON, different{evaluate.SelfTestLabel, d}, "%s on %s: %s; by hand: %s\n", d.Agent, d.Task, d.Got, d.Want); err != nil {
 			return err
 		}
 	}
@@ -273,6 +273,12 @@ type graded struct {
 	TaskSuccess  bool     `json:"taskSuccess"`
 	PolicyPassed bool     `json:"policyPassed"`
 	Taxonomy     []string `json:"taxonomy"`
+}
+
+// different is a grade that differs, for programs.
+type different struct {
+	Label string `json:"label"`
+	evaluate.Difference
 }
 
 // folder takes the folder of --out, or makes a temporary one.
