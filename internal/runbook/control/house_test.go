@@ -35,7 +35,7 @@ import (
 // TestMain keeps rapid from leaving files of failed draws in the tree; a failure prints
 // its draws and its seed.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "25"} {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "15"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

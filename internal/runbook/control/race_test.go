@@ -127,11 +127,9 @@ func TestExecutedOnce(t *testing.T) {
 			others = append(others, b)
 		}
 		for _, without := range []string{"", "line"} { // with it the requests of a process wait for each other
-			h.config.Without = without
-			h.open()
 			config := h.config
-			config.Ledger = h.ledger.engine
-			places := []*control.Plane{h.Plane, control.New(config)}
+			config.Without, config.Keys = without, nil // the chain is verified afterwards, and not in 64 answers
+			places := []*control.Plane{control.New(config), control.New(config)}
 			for what, ask := range map[string]func(i int, b *browser, s *incident.Staged) (*browser, *incident.Staged){
 				"the same key": func(_ int, b *browser, s *incident.Staged) (*browser, *incident.Staged) { return b, s },
 				"other keys": func(i int, b *browser, s *incident.Staged) (*browser, *incident.Staged) {
@@ -148,13 +146,16 @@ func TestExecutedOnce(t *testing.T) {
 					return b, s
 				},
 			} {
+				if without == "" && what != "the same key" {
+					continue
+				}
 				t.Run(what+" without "+without, func(t *testing.T) {
 					outer := h.t
 					h.t = t
 					defer func() { h.t = outer }()
 					b := &browser{h: h}
 					s := b.approved("restore-pool")
-					before := len(b.chain())
+					before, id := len(b.chain()), b.now().Session.ID
 					theirs := map[*browser]int64{}
 					for _, o := range others {
 						theirs[o] = o.now().Receipts.Total
@@ -172,7 +173,7 @@ func TestExecutedOnce(t *testing.T) {
 					}
 					all := atOnce(t, asks)
 					t.Log(tally(all))
-					own := slices.DeleteFunc(slices.Clone(all), func(x heard) bool { return x.answer.Snapshot.Session.ID != b.now().Session.ID })
+					own := slices.DeleteFunc(slices.Clone(all), func(x heard) bool { return x.answer.Snapshot.Session.ID != id })
 					chain := b.chain()
 					for _, w := range account(own, chain[before:]) {
 						t.Error(w)
@@ -204,11 +205,11 @@ func TestExecutedOnce(t *testing.T) {
 							t.Errorf("another session has %d new receipts, of %d answers with one", got, left)
 						}
 					}
-					if at := b.now(); at.Version != 3 || at.Status != incident.Mitigated {
+					at := b.now()
+					if at.Version != 3 || at.Status != incident.Mitigated {
 						t.Errorf("%s at %d", at.Status, at.Version)
 					}
-					id := b.now().Approval.Grant.ID
-					if fates, records := h.rows(`SELECT CAST(count(*) AS TEXT) FROM spent_permits WHERE permit = '`+id+`' AND fate = 'claimed'`), h.rows(`SELECT CAST(count(*) AS TEXT) FROM idempotency WHERE principal = '`+b.now().Session.ID+`'`); fates != "1" || records != "1" {
+					if fates, records := h.rows(`SELECT CAST(count(*) AS TEXT) FROM spent_permits WHERE permit = '`+at.Approval.Grant.ID+`' AND fate = 'claimed'`), h.rows(`SELECT CAST(count(*) AS TEXT) FROM idempotency WHERE principal = '`+id+`'`); fates != "1" || records != "1" {
 						t.Errorf("%s fates and %s records", fates, records)
 					}
 					controls(t, own, chain[before:])
