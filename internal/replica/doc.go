@@ -39,8 +39,9 @@
 // so does a race that its detector reports. What it logs is in a file; its end is shown
 // when the test fails.
 //
-// A [Fault] names one of gateway.Points, of the engines' Points or perimeter.FaultStored,
-// and which pass of it counts. There the process kills itself with -9, or with Hold set, stands still until
+// A [Fault] names one of gateway.Points, of the engines' Points, perimeter.FaultStored or
+// a point of the incident control plane, and which pass of it counts. There the process
+// kills itself with -9, or with Hold set, stands still until
 // [Replica.Release]: whoever passes the point waits, everything else goes on.
 // [Replica.Held] tells when it stands. [Replica.Arm] sets a fault while it runs.
 // A Hold belongs to points of the gateway; at an engine's it holds up every commit.

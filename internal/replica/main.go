@@ -77,7 +77,7 @@ func serve(text string) error {
 		Dir: t.Dir, Database: t.Database, Addr: t.Addr, Origin: t.Origin, MetricsAddr: "127.0.0.1:0", Clock: clock,
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Doors: t.Options.Doors, Without: t.Options.Without, Unlocked: t.Options.Unlocked, Unpolled: t.Options.Unpolled,
-		Fault: faults.reach, ContextFault: func(point string) error { faults.reach(point); return nil }, EngineFault: func(point string) error { faults.reach(point); return nil },
+		Fault: faults.reach, ContextFault: faults.pass, EngineFault: faults.pass, Incident: t.Options.Incident, IncidentFault: faults.pass,
 	}
 	if t.Store != "" {
 		keys, err := dispatch.ParseKeys([]byte(t.StoreKeys))
@@ -135,6 +135,9 @@ type faults struct {
 }
 
 func newFaults(f Fault) *faults { return &faults{next: f, held: make(chan struct{})} }
+
+// pass is reach where a point may end in an error, which it never does.
+func (f *faults) pass(point string) error { f.reach(point); return nil }
 
 func (f *faults) arm(next Fault) {
 	f.mu.Lock()

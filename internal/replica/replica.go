@@ -28,6 +28,7 @@ type Options struct {
 	Fault    Fault
 	Doors    decide.Doors
 	Without  string   // a check of the HTTP API that is left out, see edge.Config
+	Incident bool     // serves the incident workflow
 	Unlocked bool     // PostgreSQL: commits do not take the freeze lock
 	Unpolled bool     // PostgreSQL: watched subjects are not polled
 	Program  string   // the same tests, built in another way; "": the test's own program
@@ -36,7 +37,7 @@ type Options struct {
 
 // Fault is where a process kills itself, or stands still.
 type Fault struct {
-	Point string // of gateway.Points, the engine's or the perimeter's; "" for nowhere
+	Point string // of gateway.Points, the engine's, the perimeter's or the incident control plane's; "" for nowhere
 	Hit   int    // the pass of the point at which it does, from 1; 0 counts as 1
 	Hold  bool   // it stands still, at that pass and at each later one, until Release
 }
