@@ -53,7 +53,7 @@ func evaluated(t *testing.T, only string, c Config, a agent) *Record {
 }
 
 // A record has the whole trace with what came of each call, the grades, the provider's
-// request ids, the time it took, the tokens and what they cost.
+// request ids, the time it took, the tokens and what they cost.
 func TestCaptured(t *testing.T) {
 	var given []Conversation
 	r := evaluated(t, "T31", Config{Prices: prices(t)}, func(c Conversation) (Step, error) {

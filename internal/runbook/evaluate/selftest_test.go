@@ -88,6 +88,21 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
+// What a run shows and what it does not stands in its files, first that a deterministic test
+// shows nothing of which tool a model selects.
+func TestLimits(t *testing.T) {
+	folder, err := NewFolder(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	_, _, err = SelfTest(t.Context(), Config{Folder: folder, Only: []string{"T27"}})
+	must(t, err)
+	const first = "A deterministic test shows what code does; it does not show which tool a model selects."
+	for _, name := range []string{SummaryFile, RunFile} {
+		if text := string(read(t, folder, name)); !strings.Contains(text, first) {
+			t.Errorf("%s does not say it: %s", name, text)
+		}
+	}
+}
+
 // labelled holds the template for a person: a row for each line of the results, with empty
 // columns for response quality and failure taxonomy, and no text that a spreadsheet could
 // carry out.
