@@ -39,7 +39,7 @@ type Runbook struct {
 	Check    bool     `help:"Check the suite and print what is in it."`
 	SelfTest bool     `help:"Test the harness: five scripted agents, whose grades were written by hand."`
 	Provider string   `placeholder:"P" help:"Provider of the model of a live run. None is built yet."`
-	Model    string   `placeholder:"M" help:"The model of a live run, pinned: its name ends with a date, a release of three digits or more, or @sha256:DIGEST."`
+	Model    string   `placeholder:"M" help:"The model of a live run, pinned: its name ends with a date, a release of three digits, or @sha256:DIGEST."`
 	Prices   string   `placeholder:"FILE" help:"JSON with the model's current prices, for a live run."`
 	Tasks    []string `placeholder:"IDS" help:"Only these tasks of a live run, such as T01,T02."`
 	Out      string   `placeholder:"DIR" help:"A new or empty folder for the results. Default: a new temporary one, whose path is printed."`
@@ -229,8 +229,11 @@ func (c *Runbook) selfTest(ctx context.Context, s command.Streams) (err error) {
 			}
 		},
 	})
-	if err != nil {
-		return fmt.Errorf("eval runbook: after %d tasks: %w", done, err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("eval runbook: interrupted, tasks graded: %d; %s has what was graded until then, and no %s", done, folder.Dir(), evaluate.RunFile)
+	case err != nil:
+		return fmt.Errorf("eval runbook: tasks graded: %d: %w", done, err)
 	}
 	return c.report(s.Out, folder.Dir(), records, differences)
 }

@@ -1,7 +1,9 @@
 package evaluation
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +99,26 @@ func TestSelfTest(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
+
+// An interrupted self-test is no result: it says so, and its folder has no run.json.
+func TestInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	dir := filepath.Join(t.TempDir(), "out")
+	c := Runbook{SelfTest: true, Out: dir, only: []string{"T44"}}
+	err := c.Run(ctx, command.Streams{Out: io.Discard, Err: writer(func() { stop() })}) // at the first line of progress
+	if command.StatusOf(err) != command.NotReady || !strings.Contains(err.Error(), "interrupted, tasks graded: 1; "+dir) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, evaluate.RunFile)); err == nil {
+		t.Error("there is a run.json")
+	}
+}
+
+// writer is told of each write.
+type writer func()
+
+func (w writer) Write(p []byte) (int, error) { w(); return len(p), nil }
 
 // A grade that differs from the one by hand is told, and the status is 1.
 func TestDifferent(t *testing.T) {

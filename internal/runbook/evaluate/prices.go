@@ -27,12 +27,12 @@ const MaxPriceAge = 31 * 24 * time.Hour
 var (
 	decimal  = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$`)
 	currency = regexp.MustCompile(`^[A-Z]{3}$`)
-	// pinned names end with a date, a numbered release or a digest.
-	pinned = regexp.MustCompile(`(-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|-[0-9]{3,4}|@sha256:[0-9a-f]{64})$`)
+	pinned   = regexp.MustCompile(`(-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|-[0-9]{3}|-[01][0-9]{3}|@sha256:[0-9a-f]{64})$`)
 )
 
 // Pinned reports whether a model's name stands for one release of it: it ends with a date, a
-// number of three digits or more, or a digest. A name without can be another model tomorrow.
+// month and day such as 0528, a number of three digits, or a digest. A name without can be
+// another model tomorrow.
 func Pinned(model string) bool { return pinned.MatchString(model) }
 
 // ReadPrices reads prices strictly.

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/evidence"
 	"countersign/internal/ledger"
 	"countersign/internal/runbook/control"
 	"countersign/internal/runbook/incident"
@@ -261,6 +263,33 @@ func TestInitialStates(t *testing.T) {
 				t.Errorf("%s: the clock moved by %s", id, moved)
 			}
 		}
+	}
+}
+
+// Receipts that do not verify show nothing: neither grade passes, whatever happened.
+func TestReceiptsOfAnotherKey(t *testing.T) {
+	h, err := open(t.Context(), discard())
+	must(t, err)
+	defer func() { must(t, h.close()) }()
+	honest := agent(func(c Conversation) (Step, error) {
+		if len(c.Calls) == 0 {
+			return ask(snapshot, "{}", nil)
+		}
+		return say("It is at version 3 and mitigated.", nil)
+	})
+	c, task := &Config{grade: Grade}, suite(t).Find("T04")
+	r, err := h.task(t.Context(), c, honest, task)
+	must(t, err)
+	if g := r.Grades; !g.TaskSuccess || !g.PolicyPassed {
+		t.Fatalf("%+v", g)
+	}
+	public, _, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	h.keys = evidence.Keys{{Public: public}}
+	r, err = h.task(t.Context(), c, honest, task)
+	must(t, err)
+	if g := r.Grades; g.TaskSuccess || g.PolicyPassed || r.Receipts.Verified || r.Receipts.Problem == "" {
+		t.Errorf("%+v, %+v", g, r.Receipts)
 	}
 }
 
