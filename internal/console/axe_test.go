@@ -22,13 +22,16 @@ type violation struct {
 }
 
 // accessible applies every rule of axe to the page with its parts unfolded, in light and
-// dark and at the widths of a phone and of a desk. At no width does it scroll
+// dark and at the widths of a phone and of a desk; of a list of a hundred alike to the first. At no width does it scroll
 // sideways.
 func (b *tab) accessible(name string) {
 	b.t.Helper()
 	source, err := axe()
 	must(b.t, err)
 	for _, l := range looks {
+		if os.Getenv(pictures) == "" {
+			break
+		}
 		b.see(l)
 		b.picture(fmt.Sprintf("%s-%s-%d", name, l.Scheme, l.Width))
 	}
@@ -44,7 +47,7 @@ func (b *tab) accessible(name string) {
 		if !eval[bool](b, "typeof axe === 'object'") {
 			eval[bool](b, string(source)+"; true")
 		}
-		for _, v := range eval[[]violation](b, "axe.run(document, {resultTypes: ['violations'], preload: false}).then(r => r.violations)") {
+		for _, v := range eval[[]violation](b, "axe.run({exclude: ['#earlier tr:nth-child(n+4)']}, {resultTypes: ['violations'], preload: false}).then(r => r.violations)") {
 			for _, n := range v.Nodes {
 				b.t.Errorf("%s, %s at %d: axe %s, %s: %v\n%s", name, l.Scheme, l.Width, v.ID, v.Help, n.Target, n.Summary)
 			}

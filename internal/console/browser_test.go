@@ -254,11 +254,14 @@ func (b *tab) see(l look) {
 	must(b.t, err)
 }
 
-// picture keeps what is shown in the folder that COUNTERSIGN_PICTURES names, for
-// whoever works on the pages.
+// pictures names the folder in which pictures of what is shown are kept, for whoever works
+// on the pages.
+const pictures = "COUNTERSIGN_PICTURES"
+
+// picture keeps what is shown.
 func (b *tab) picture(name string) {
 	b.t.Helper()
-	folder := os.Getenv("COUNTERSIGN_PICTURES")
+	folder := os.Getenv(pictures)
 	if folder == "" {
 		return
 	}

@@ -17,14 +17,29 @@ import (
 func TestIncidentPage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	for name, test := range map[string]func(*testing.T, *house){
-		"mouse": byMouse, "keyboard": byKeyboard, "simulator": bySimulator, "polyfill": withPolyfill, "tampered": tampered, "reloaded": reloaded, "raced": raced, "lost answer": answerLost, "public": public,
-	} {
-		t.Run(name, func(t *testing.T) {
+	beside := func(test func(*testing.T, *house)) func(*testing.T) {
+		return func(t *testing.T) {
 			t.Parallel()
 			test(t, h)
-		})
+		}
 	}
+	// R-010, R-032, R-047: the blocked path, the approved one, the retry, and the chain.
+	t.Run("mouse", beside(byMouse))
+	t.Run("keyboard", beside(byKeyboard))
+	// R-011, R-067, H-229: the simulator drives the same API and is labelled.
+	t.Run("simulator", beside(bySimulator))
+	// H-228, H-229: nothing native is inferred from a polyfill.
+	t.Run("polyfill", beside(withPolyfill))
+	// R-003, R-025, R-028: a page that lies harms nothing.
+	t.Run("tampered", beside(tampered))
+	// R-004, R-012: a reload shows the same and leaves no receipt.
+	t.Run("reloaded", beside(reloaded))
+	// R-005, R-037, R-040: two tabs.
+	t.Run("raced", beside(raced))
+	// R-006, R-029: an answer that is lost.
+	t.Run("lost answer", beside(answerLost))
+	// R-064 to R-066, R-070: what the page says of itself, and to whom.
+	t.Run("public", beside(public))
 }
 
 // The blocked path first, then the approved one, then the retry, and the evidence that all of
@@ -160,7 +175,7 @@ func (b *tab) simulate(tool, arguments string) string {
 }
 
 // The whole workflow through the simulator, which is labelled and is no native call; the
-// approval is the form's all the same (R-011, R-067, H-229).
+// approval is the form's all the same.
 func bySimulator(t *testing.T, h *house) {
 	b := h.incident(t)
 	b.expect("403")
@@ -231,7 +246,7 @@ var polyfills = map[string]string{
 }
 
 // A script that defines the API does not make it the browser's: nothing is registered with it
-// and no label says so (H-228, H-229).
+// and no label says so.
 func withPolyfill(t *testing.T, h *house) {
 	for name, script := range polyfills {
 		b := newTab(t)
@@ -255,7 +270,7 @@ func withPolyfill(t *testing.T, h *house) {
 }
 
 // A page that lies harms nothing: what a script writes into the forms, and what it makes of
-// the time, is refused by the server, which has the state (R-003, R-025, R-028).
+// the time, is refused by the server, which has the state.
 func tampered(t *testing.T, h *house) {
 	b := h.incident(t)
 	b.expect("403")
@@ -293,7 +308,7 @@ func tampered(t *testing.T, h *house) {
 }
 
 // What is shown is in the ledger: a page that is loaded again half-way, or opened in another
-// tab, shows the same; and looking at it leaves no receipt (R-004, R-012).
+// tab, shows the same; and looking at it leaves no receipt.
 func reloaded(t *testing.T, h *house) {
 	b := h.incident(t)
 	b.click("stage-shift-traffic")
@@ -319,7 +334,7 @@ func reloaded(t *testing.T, h *house) {
 }
 
 // Two tabs of a session race: the second is told that the incident has changed, leaves no
-// receipt, and shows what there is now (R-005, R-037, R-040).
+// receipt, and shows what there is now.
 func raced(t *testing.T, h *house) {
 	b := h.incident(t)
 	b.click("stage-restore-pool")
@@ -362,7 +377,7 @@ func raced(t *testing.T, h *house) {
 }
 
 // An answer that does not come leaves open what happened, and says how to find out; the
-// execution is repeated and applied once (R-006, R-029).
+// execution is repeated and applied once.
 func answerLost(t *testing.T, h *house) {
 	b := h.incident(t)
 	b.click("stage-restore-pool")
@@ -381,7 +396,7 @@ func answerLost(t *testing.T, h *house) {
 }
 
 // The page is for everybody, shows nothing of the owner's, and lets nobody frame it or run a
-// script of its own in it (R-064, R-070).
+// script of its own in it.
 func public(t *testing.T, h *house) {
 	status, header, body := h.anonymous("/incident")
 	if status != 200 || header.Get("Set-Cookie") != "" {
@@ -439,6 +454,7 @@ func TestIncidentExpiry(t *testing.T) {
 	h.clock.Move(time.Minute)
 	b.shows("#approval", "expired")
 	b.shows("#action-head", "approval expired")
+	b.until(`document.querySelector("#said").textContent === ""`) // what was said is no longer so
 	b.click("execute")
 	b.shows("#said", "approval_expired")
 	b.reaches("awaiting-approval", 2)

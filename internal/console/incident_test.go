@@ -87,10 +87,6 @@ func TestIncidentStates(t *testing.T) {
 	b.click("execute")
 	b.reaches("monitoring", 5)
 	b.accessible("incident-monitoring")
-	eval[bool](b, `(async () => { for (let i = 0; i < 105; i++) await fetch("/api/v1/incident", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({operation: "snapshot", channel: "api"})}); return true; })()`)
-	b.shows("#evidence", "anchor")
-	b.shows("#counts", "100 shown and verified")
-	b.accessible("incident-many")
 	h.partial.Store(true)
 	b.click("stage-scale-workers")
 	b.reaches("awaiting-approval", 6)
@@ -102,4 +98,8 @@ func TestIncidentStates(t *testing.T) {
 	if got := b.text("#status"); !strings.Contains(got, "reset the simulation") {
 		t.Errorf("what to do after a partial failure: %s", got)
 	}
+	eval[bool](b, `(async () => { for (let i = 0; i < 105; i++) await fetch("/api/v1/incident", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({operation: "snapshot", channel: "api"})}); return true; })()`)
+	b.shows("#evidence", "anchor")
+	b.shows("#counts", "100 shown and verified")
+	b.accessible("incident-many")
 }

@@ -10,25 +10,24 @@ const freezeEvery = 2_000; // milliseconds between two questions whether the wor
 
 let stream = null; // AbortController of the open stream
 let running = null; // the refresh that is under way
-let again = false; // something was recorded meanwhile
+let next = null; // the one after it, for what was recorded meanwhile
 
 export function toLogin() {
   location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
 }
 
-// refresh fetches the page, takes over what differs, and reports whether it could. Calls
-// during one lead to one more.
+// refresh fetches the page, takes over what differs, and reports whether it could. Who calls
+// during one gets the one after it, which is newer than the call.
 export function refresh() {
   if (running) {
-    again = true;
-    return running;
+    next ??= running.then(() => {
+      next = null;
+      return refresh();
+    });
+    return next;
   }
   running = load().finally(() => {
     running = null;
-    if (again) {
-      again = false;
-      refresh();
-    }
   });
   return running;
 }

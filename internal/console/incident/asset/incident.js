@@ -15,6 +15,7 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (form.getAttribute("aria-busy")) return;
   form.setAttribute("aria-busy", "true");
+  told = "";
   const { operation } = form.dataset;
   const button = form.querySelector("button");
   try {
@@ -29,6 +30,7 @@ document.addEventListener("submit", async (event) => {
   dismissible();
   form.removeAttribute("aria-busy");
   await update();
+  told = standing();
   if (!document.contains(button)) document.getElementById(after[operation])?.focus();
 });
 
@@ -43,9 +45,18 @@ function entered(form) {
   return Object.fromEntries([...form.querySelectorAll("input")].map((input) => [input.name, input.dataset.number === undefined ? input.value : Number(input.value)]));
 }
 
-// dismissible adds a button that clears the message, which stays in view until then.
+const said = document.getElementById("said");
+let told = ""; // how the action stood when something was said of it
+
+// standing is what a message stops to be true with.
+function standing() {
+  const { version, approval } = document.getElementById("status").dataset;
+  return version + " " + approval;
+}
+
+// dismissible adds a button that clears the message, which stays in view until then, or until
+// what it is about has changed.
 function dismissible() {
-  const said = document.getElementById("said");
   const button = document.createElement("button");
   button.type = "button";
   button.id = "dismiss";
@@ -58,13 +69,22 @@ function dismissible() {
   said.append(button);
 }
 
+// look shows what became of the incident meanwhile.
+async function look() {
+  await update();
+  if (told !== "" && told !== standing() && !document.querySelector(".ask[aria-busy]")) {
+    told = "";
+    said.replaceChildren();
+  }
+}
+
 let timer = 0;
 
 function watch() {
   clearInterval(timer);
   if (document.hidden) return;
-  update();
-  timer = setInterval(update, every);
+  look();
+  timer = setInterval(look, every);
 }
 document.addEventListener("visibilitychange", watch);
 watch();

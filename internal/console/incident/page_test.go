@@ -1,0 +1,76 @@
+package incidentpage_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"countersign/internal/channel/edge"
+	"countersign/internal/console/frame"
+	incidentpage "countersign/internal/console/incident"
+	"countersign/internal/runbook/control"
+	"countersign/internal/runbook/incident"
+)
+
+// silent is a control plane whose ledger does not answer.
+type silent struct{ cookies []string }
+
+func (s *silent) Form(_ context.Context, cookie string) (*control.Snapshot, string, error) {
+	s.cookies = append(s.cookies, cookie)
+	return nil, "", control.ErrUnavailable
+}
+
+// A page that cannot be shown says so as a page of everybody's: it has a way back to itself,
+// and names none of the owner's. Of two cookies of the name neither is believed.
+func TestRefused(t *testing.T) {
+	const origin = "http://localhost:8420"
+	api, err := edge.New(edge.Config{
+		Origin: origin, Title: "t", Version: "1", Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
+		Unavailable: func(err error) bool { return errors.Is(err, control.ErrUnavailable) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane := &silent{}
+	incidentpage.Register(frame.New(api, nil, nil), plane)
+	ask := func(cookie string) (int, string) {
+		r := httptest.NewRequest("GET", origin+"/incident", nil)
+		r.Header.Set("Accept", "text/html")
+		r.Header.Set("Cookie", cookie)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	status, body := ask("countersign_incident=one")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, `<a href="/incident">Try again</a>`) {
+		t.Errorf("%d: %s", status, body)
+	}
+	for _, owners := range []string{"/approvals", "/runs", "/freeze", "sign-out"} {
+		if strings.Contains(body, owners) {
+			t.Errorf("the refusal names %s of the owner's", owners)
+		}
+	}
+	ask("countersign_incident=one; countersign_incident=two")
+	ask("")
+	if len(plane.cookies) != 3 || plane.cookies[0] != "one" || plane.cookies[1] != "" || plane.cookies[2] != "" {
+		t.Errorf("asked with the cookies %q", plane.cookies)
+	}
+}
+
+// R-067: there are five tools, each with a description and a schema that takes nothing else,
+// and none approves.
+func TestTools(t *testing.T) {
+	want := []string{"get_incident_snapshot", "compare_mitigations", "stage_mitigation", "execute_approved_mitigation", "reset_incident_simulation"}
+	if len(incidentpage.Tools) != len(want) {
+		t.Fatalf("%d tools", len(incidentpage.Tools))
+	}
+	for i, tool := range incidentpage.Tools {
+		if tool.Name != want[i] || tool.Operation == incident.Approve || tool.Description == "" || tool.InputSchema["additionalProperties"] != false {
+			t.Errorf("%+v, want %s", tool, want[i])
+		}
+	}
+}
