@@ -31,8 +31,8 @@ func altered(s *incident.Staged, member string) *incident.Staged {
 	return &c
 }
 
-// The table of five rows by which requests to execute are decided
-// (R-033 with a version, too), R-037, R-038.
+// The table of five rows by which requests to execute are decided, R-036 (with a
+// version, too), R-037, R-038.
 func TestFiveRows(t *testing.T) {
 	onEach(t, func(t *testing.T, h *house) {
 		b := &browser{h: h}
