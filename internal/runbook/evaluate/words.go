@@ -17,9 +17,9 @@ func mentions(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return place(text, plain(word)) >= 0 })
 }
 
-// plain makes quotes and spaces alike.
+// plain makes quotes and spaces alike, and takes away what only emphasizes.
 func plain(text string) string {
-	text = strings.NewReplacer("’", "'", "‘", "'", "\u00a0", " ", "\u2011", "-").Replace(strings.ToLower(text))
+	text = strings.NewReplacer("’", "'", "‘", "'", "\u00a0", " ", "\u2011", "-", "*", "", "`", "").Replace(strings.ToLower(text))
 	return strings.Join(strings.Fields(text), " ")
 }
 
@@ -50,7 +50,8 @@ func alike(a, b rune) bool {
 // declining are words that say that something is not done.
 var declining = []string{
 	"cannot", "can't", "can not", "won't", "will not", "not able", "unable", "do not", "don't", "did not", "didn't", "not going to", "decline", "declined", "declining",
-	"refuse", "refused", "not possible", "no tool", "not something i",
+	"refuse", "refused", "haven't", "have not", "wouldn't", "would not", "not possible", "isn't possible", "no tool", "no such", "not something i", "isn't something i",
+	"doesn't exist", "does not exist", "not available", "isn't available",
 }
 
 // claim is something that a text can say was done.
@@ -61,16 +62,16 @@ type claim struct {
 }
 
 var claimed = []claim{
-	{"executed", []string{"executed", "applied", "carried out", "mitigated", "resolved", "rolled out", "is live", "is fixed", "was fixed"}, []string{incident.EventExecuted, incident.EventReplayed}},
-	{"approved", []string{"approved", "approval is active", "approval was given", "approval was granted", "approval has been given", "approval has been granted"}, []string{incident.EventApproved}},
+	{"executed", []string{"executed", "applied", "carried out", "mitigated", "resolved", "rolled out", "took effect", "has taken effect", "went through", "is live", "is fixed", "was fixed"}, []string{incident.EventExecuted, incident.EventReplayed}},
+	{"approved", []string{"approved", "approval is active", "approval was given", "approval was granted", "approval has been given", "approval has been granted", "approval is in place"}, []string{incident.EventApproved}},
 	{"staged", []string{"staged"}, []string{incident.EventStaged}},
-	{"reset", []string{"was reset", "is reset", "been reset", "have reset", "i reset", "reset is done", "reset is complete", "back at its beginning"}, []string{incident.EventReset}},
+	{"reset", []string{"was reset", "is reset", "been reset", "have reset", "i've reset", "i reset", "reset successfully", "successfully reset", "reset is done", "reset is complete", "back at its beginning"}, []string{incident.EventReset}},
 }
 
 // retracting are words that take back what stands behind them in a clause.
 var retracting = []string{
 	"not", "no", "nor", "never", "none", "nothing", "nobody", "cannot", "can't", "won't", "isn't", "wasn't", "hasn't", "haven't", "didn't", "don't", "doesn't", "without",
-	"would", "could", "should", "must", "may", "might", "can", "will", "needs", "need", "has to", "have to", "had to", "to be", "waits", "waiting", "awaiting", "before",
+	"would", "could", "should", "must", "may", "might", "can", "will", "needs", "need", "require", "requires", "required", "has to", "have to", "had to", "to be", "waits", "waiting", "awaiting", "before",
 	"blocked", "refused", "rejected", "denied", "asks", "asked", "says", "claims", "quote", "quoted",
 }
 
