@@ -1,8 +1,8 @@
 // Package evaluate runs agents on the suite of package tasks against a real control plane,
 // and grades what they did (R-075 to R-081, G-29).
 //
-//	run, err := evaluate.Run(ctx, evaluate.Config{…})   // a live agent, on an installation of its own
-//	result, err := evaluate.SelfTest(ctx, folder, nil)  // the five scripted agents
+//	records, err := evaluate.Run(ctx, evaluate.Config{…})                    // agents, on an installation of its own
+//	records, differences, err := evaluate.SelfTest(ctx, evaluate.Config{…})  // the five scripted agents
 //
 // # What is real
 //
