@@ -20,6 +20,7 @@ import (
 	"countersign/internal/channel/edge"
 	"countersign/internal/channel/runbookhttp"
 	"countersign/internal/runbook/control"
+	"countersign/internal/runbook/incident"
 )
 
 // snapshot is the snapshot in an answer.
@@ -397,5 +398,100 @@ func TestIncidentHangUp(t *testing.T) {
 	again.is(t, "the retry", 200, "")
 	if again.members()["replayed"] != true || again.snapshot()["status"] != "mitigated" {
 		t.Errorf("the retry: %s", again.body)
+	}
+}
+
+// L-14 R-040: the session begins with the first request that leaves a receipt, refused ones
+// too; who named an old version leaves none, and begins none.
+func TestIncidentSessionBegins(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	before := h.rows()
+	stale := h.visitor()
+	a := stale.ask(map[string]any{"operation": "reset", "channel": "api", "expectedVersion": 7})
+	a.is(t, "an old version", 412, "stale_reset")
+	if stale.cookie != "" || a.receipt() != nil || a.snapshot()["session"] != nil || h.rows() != before {
+		t.Errorf("an old version begins a session: %s", a.body)
+	}
+	v := h.visitor()
+	a = v.ask(map[string]any{"operation": "compare", "channel": "api", "mitigationId": "none"})
+	a.is(t, "no such mitigation", 422, "invalid_mitigation")
+	if v.cookie == "" || a.snapshot()["session"] == nil || fmt.Sprint(v.get("").members()["receipts"].(map[string]any)["total"]) != "1" {
+		t.Errorf("a refusal with a receipt begins no session: %s", a.body)
+	}
+	session := a.snapshot()["session"].(map[string]any)
+	if life := at(t, session["expiresAt"]).Sub(at(t, session["openedAt"])); life != 24*time.Hour {
+		t.Errorf("the session lasts %s", life)
+	}
+	// Control: the next request goes on in it.
+	if a = v.ask(reading()); a.header.Get("Set-Cookie") != "" || a.snapshot()["session"].(map[string]any)["id"] != session["id"] {
+		t.Errorf("the next request: %s", a.body)
+	}
+}
+
+func at(t *testing.T, v any) time.Time {
+	t.Helper()
+	s, _ := v.(string)
+	when, err := time.Parse(time.RFC3339, s)
+	must(t, err)
+	return when
+}
+
+// G-24: the snapshot holds the fixture as it is published, in whole units.
+func TestIncidentFixture(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.visitor().get("").members()
+	shows := s["incident"].(map[string]any)
+	for way, want := range map[string]string{
+		"id": "INC-2841", "service": "checkout-api", "severity": "SEV-2", "change": "map[from:120 id:db-pool-842 setting:max connections summary:A change cut the database connection pool. to:40]",
+		"baseline": "map[errorsPerMille:87 p95LatencyMs:4800 poolUsePercent:94]", "targets": "map[errorsPerMille:10 p95LatencyMs:1500 poolUsePercent:75]",
+	} {
+		if got := fmt.Sprint(shows[way]); got != want {
+			t.Errorf("%s is %s, want %s", way, got, want)
+		}
+	}
+	var catalog []string
+	for _, m := range s["mitigations"].([]any) {
+		m := m.(map[string]any)
+		projected := m["projected"].(map[string]any)
+		catalog = append(catalog, fmt.Sprint(m["id"], " ", m["risk"], " ", projected["p95LatencyMs"], " ", projected["errorsPerMille"]))
+	}
+	if got, want := strings.Join(catalog, "; "), "restore-pool low 1200 6; shift-traffic medium 1800 11; scale-workers medium 3900 64"; got != want {
+		t.Errorf("catalog %s, want %s", got, want)
+	}
+	if len(s["boundary"].([]any)) < 5 {
+		t.Errorf("boundary %v", s["boundary"])
+	}
+}
+
+// R-020 R-053 R-055: an approval ends five minutes after it was given; of a longer chain the
+// newest hundred receipts are returned, with the one before them as their anchor.
+func TestIncidentSnapshotOfALongChain(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.visitor()
+	v.stage("scale-workers")
+	a := v.ask(v.approving())
+	a.is(t, "approve", 200, "")
+	approval := a.snapshot()["approval"].(map[string]any)
+	if life := at(t, approval["expiresAt"]).Sub(at(t, approval["approvedAt"])); life != 5*time.Minute || approval["consumedAt"] != nil {
+		t.Errorf("approval %v", approval)
+	}
+	for range 100 {
+		_, err := h.incidents.Do(t.Context(), v.cookie, "192.0.2.1", incident.Request{Operation: incident.Snapshot, Channel: incident.API}, "")
+		must(t, err)
+	}
+	a = v.ask(reading())
+	a.is(t, "read", 200, "")
+	r := a.snapshot()["receipts"].(map[string]any)
+	items := r["items"].([]any)
+	first, last := items[0].(map[string]any), items[len(items)-1].(map[string]any)
+	if got, want := fmt.Sprint(r["total"], " ", r["returned"], " ", r["truncated"], " ", len(items), " ", first["sequence"], " ", last["sequence"]), "103 100 true 100 4 103"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	anchor := r["anchor"].(map[string]any)
+	if fmt.Sprint(anchor["sequence"]) != "3" || anchor["hash"] != first["previousHash"] || r["head"] != fmt.Sprint("103:", last["hash"]) || r["verification"].(map[string]any)["verified"] != true {
+		t.Errorf("anchor %v, head %v, verification %v", anchor, r["head"], r["verification"])
 	}
 }

@@ -24,9 +24,12 @@ const origin = "http://localhost:8420"
 
 // plane answers everything with one error; a denial comes with a snapshot, as the control
 // plane's do.
-type plane struct{ err error }
+type plane struct {
+	err   error
+	shows *control.Snapshot
+}
 
-func (p plane) Snapshot(context.Context, string) (*control.Snapshot, error) { return nil, p.err }
+func (p plane) Snapshot(context.Context, string) (*control.Snapshot, error) { return p.shows, p.err }
 
 func (p plane) Export(context.Context, string, io.Writer) (bool, error) { return false, p.err }
 
@@ -44,7 +47,7 @@ func ask(t *testing.T, err error, log io.Writer, method, path string) *httptest.
 	if made != nil {
 		t.Fatal(made)
 	}
-	runbookhttp.Register(api, plane{err})
+	runbookhttp.Register(api, plane{err: err})
 	r := httptest.NewRequest(method, origin+path, nil)
 	if method == "POST" {
 		r = httptest.NewRequest(method, origin+path, strings.NewReader(`{"operation":"snapshot","channel":"api"}`))
@@ -94,6 +97,28 @@ func TestRefusals(t *testing.T) {
 			if strings.Contains(w.Body.String(), "10.0.0.7") || errors.Is(c.err, inside) != strings.Contains(log.String(), "10.0.0.7") {
 				t.Errorf("%s: %v: answered %s, logged %q", route, c.err, w.Body, &log)
 			}
+		}
+	}
+}
+
+// R-054 R-055: what did not verify is said so, each part by itself.
+func TestVerificationIsTold(t *testing.T) {
+	for want, v := range map[string]control.Verification{
+		`{"verified":true,"hashes":true,"links":true,"signatures":true}`:     {OK: true, Hashes: true, Links: true, Signatures: true},
+		`{"verified":false,"hashes":false,"links":true,"signatures":true}`:   {Links: true, Signatures: true},
+		`{"verified":false,"hashes":true,"links":false,"signatures":true}`:   {Hashes: true, Signatures: true},
+		`{"verified":false,"hashes":true,"links":true,"signatures":false}`:   {Hashes: true, Links: true},
+		`{"verified":false,"hashes":false,"links":false,"signatures":false}`: {},
+	} {
+		api, err := edge.New(edge.Config{Origin: origin, Title: "t", Version: "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runbookhttp.Register(api, plane{shows: &control.Snapshot{Receipts: control.Receipts{Verified: v}}})
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest("GET", origin+"/api/v1/incident", nil))
+		if w.Code != 200 || !strings.Contains(w.Body.String(), `"verification":`+want) {
+			t.Errorf("%+v: %d %s", v, w.Code, w.Body)
 		}
 	}
 }
