@@ -85,7 +85,17 @@ func TestOnlyTheFormApproves(t *testing.T) {
 			b, other := &browser{h: h}, &browser{h: h}
 			other.stage("restore-pool") // has the same digest and version
 			foreign := other.form()
-			b.stage("restore-pool")
+			s := b.stage("restore-pool")
+			if s.Digest != other.now().Staged.Digest || s.Version != other.now().Staged.Version {
+				t.Fatal("the sessions have not the same action staged")
+			}
+			a, reason := b.do(incident.Approve, incident.Human, approving(s), foreign)
+			if without == "" {
+				is(t, "another session's nonce for the same action", a, reason, incident.ApprovalRequired, blocked)
+			} else {
+				is(t, "control: another session's nonce", a, reason, "", ok)
+				b.stage("restore-pool")
+			}
 			old := b.form() // for the action before
 			b.stage("scale-workers")
 			b.stage("restore-pool")
@@ -102,7 +112,7 @@ func TestOnlyTheFormApproves(t *testing.T) {
 				}
 			}
 			for what, nonce := range map[string]string{
-				"another session's nonce": foreign, "the nonce of an action that was staged before": old, "no nonce": "", "half a nonce": good[:32], "a nonce and more": good + "0",
+				"the nonce of an action that was staged before": old, "no nonce": "", "half a nonce": good[:32], "a nonce and more": good + "0",
 			} {
 				b.stage("restore-pool")
 				tried(what, incident.Human, nonce)
@@ -115,7 +125,7 @@ func TestOnlyTheFormApproves(t *testing.T) {
 			}
 			b.stage("restore-pool")
 			good = b.form()
-			a, reason := b.do(incident.Approve, incident.Human, approving(b.now().Staged), good)
+			a, reason = b.do(incident.Approve, incident.Human, approving(b.now().Staged), good)
 			is(t, "by the form", a, reason, "", ok)
 			if r := told(t, a.Receipt); r.Channel != incident.Human || r.Result.Approval.Arrival != "page-form-nonce" || r.Tool != nil {
 				t.Errorf("the receipt says %+v", r)

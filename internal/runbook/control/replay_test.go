@@ -1,9 +1,14 @@
 package control_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"countersign/internal/ledger"
+	"countersign/internal/runbook/control"
 	"countersign/internal/runbook/incident"
 )
 
@@ -75,6 +80,63 @@ func TestFrozen(t *testing.T) {
 		b.reset()
 		b.stage("restore-pool")
 		b.chain()
+	})
+}
+
+// freeze has the ledger freeze the workspace, or lift that, as the next of its freezes.
+func (h *house) freeze(frozen bool) {
+	key := ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: ledger.KindWorkspace, ID: ledger.DefaultWorkspace}
+	subject, _, err := h.ledger.engine.Load(h.t.Context(), key)
+	if errors.Is(err, ledger.ErrNotFound) {
+		subject = ledger.NewSubject(key)
+	}
+	if h.frozen = frozen; frozen {
+		h.epoch++
+	}
+	w := ledger.Write{Key: key, Revision: subject.Revision, Head: subject.Head, State: []byte(`{}`), Attributes: []ledger.Attribute{{Name: ledger.AttributeFreezes, Value: fmt.Sprint(h.epoch)}}}
+	if frozen {
+		w.Attributes = append(w.Attributes, ledger.Attribute{Name: ledger.AttributeFrozen, Value: "1"})
+	}
+	must(h.t, h.ledger.engine.Commit(h.t.Context(), ledger.Change{Writes: []ledger.Write{w}}).Err())
+}
+
+// A freeze that comes between a decision and its commit is not overtaken by it, even when it
+// was lifted again. R-028, R-043, R-044.
+func TestFrozenMeanwhile(t *testing.T) {
+	onEach(t, func(t *testing.T, h *house) {
+		for what, do := range map[string]func(*browser) (*control.Answer, string){
+			"approve": func(b *browser) (*control.Answer, string) {
+				b.stage("restore-pool")
+				return b.approve()
+			},
+			"execute": func(b *browser) (*control.Answer, string) { return b.execute(b.approved("restore-pool")) },
+		} {
+			for _, lifted := range []bool{false, true} {
+				b, commits := &browser{h: h}, 0
+				h.ledger.commit = func(ctx context.Context, c ledger.Change, commit func(context.Context, ledger.Change) ledger.Result) ledger.Result {
+					if c.Freezable && (c.Record != nil) == (what == "execute") {
+						if commits++; commits == 1 {
+							h.freeze(true)
+						}
+						if commits == 1 && lifted {
+							h.freeze(false)
+						}
+					}
+					return commit(ctx, c)
+				}
+				a, reason := do(b)
+				h.ledger.commit = nil
+				want := map[bool]string{false: "FROZEN"}[lifted]
+				is(t, what+" while it is frozen", a, reason, want, map[bool]string{false: blocked, true: ok}[lifted])
+				if commits != 1+map[bool]int{true: 1}[lifted] {
+					t.Errorf("%s: %d commits that a freeze forbids", what, commits)
+				}
+				if h.frozen {
+					h.freeze(false)
+				}
+				b.chain()
+			}
+		}
 	})
 }
 

@@ -64,19 +64,24 @@ func TestSessionEnds(t *testing.T) {
 		if old.chain() != nil {
 			t.Error("the evidence is shown to a cookie that has ended")
 		}
-		for range 2 { // noting it again changes nothing
-			must(t, settle(t.Context(), visits[0].Key))
-			if open := h.visits(); len(open) != 1 || open[0].ID == visits[0].ID {
-				t.Errorf("settled: %d are open", len(open))
-			}
+		must(t, settle(t.Context(), visits[0].Key))
+		if open := h.visits(); len(open) != 1 || open[0].ID == visits[0].ID {
+			t.Errorf("settled: %d are open", len(open))
+		}
+		noted, _, err := h.ledger.Load(t.Context(), visits[0].Key)
+		must(t, err)
+		must(t, settle(t.Context(), visits[0].Key))
+		if again, _, err := h.ledger.Load(t.Context(), visits[0].Key); err != nil || again.Revision != noted.Revision || !again.Due.IsZero() {
+			t.Errorf("settled again: %+v, %v", again, err)
 		}
 		if events, err := h.ledger.engine.Events(t.Context(), ledger.Key{Workspace: ledger.DefaultWorkspace, Kind: incident.Kind, ID: visits[0].ID}, 0, 10); err != nil || len(events) != 3 {
 			t.Errorf("the old session has %d receipts, %v", len(events), err)
 		}
 		// A request is decided in time, and waits until the end.
 		for _, without := range []string{"", "expiry"} {
-			b := &browser{h: h}
+			b, reader := &browser{h: h}, &browser{h: h}
 			s := b.stage("restore-pool")
+			reader.read()
 			h.clock.Move(day - time.Minute)
 			b.approve()
 			waited := false
@@ -97,6 +102,13 @@ func TestSessionEnds(t *testing.T) {
 				}
 			} else {
 				is(t, "control", a, reason, "", ok)
+			}
+			h.clock.Move(-time.Minute) // on a clock set back the other has a minute again
+			waited, cookie = false, reader.cookie
+			a, reason = reader.read()
+			is(t, "read", a, reason, "", ok)
+			if (reader.cookie == cookie) != (without == "expiry") {
+				t.Errorf("without %q: a read that came too late is in the session %v", without, reader.cookie == cookie)
 			}
 			h.config.Without, h.config.Fault = "", nil
 			h.open()
