@@ -190,6 +190,24 @@ func TestIncidentApprovalIsThePages(t *testing.T) {
 	}
 }
 
+// no operation that an agent or a client of context can call approves, and approve is
+// no tool.
+func TestNoAgentApproves(t *testing.T) {
+	t.Parallel()
+	of := map[string]int{}
+	for _, o := range document().operations {
+		if strings.Contains(strings.ToLower(o.ID+o.Path), "approv") {
+			of[family(o.Path)]++
+		}
+	}
+	if fmt.Sprint(of) != "map[owner:1]" { // the control: the owner's own is found
+		t.Errorf("operations that approve, by whose they are: %v", of)
+	}
+	if tool := incident.ToolOf(incident.Approve); tool != "" {
+		t.Errorf("approve is the tool %q", tool)
+	}
+}
+
 func nonceOr(nonce any) string {
 	if s, _ := nonce.(string); s != "" {
 		return s
