@@ -75,7 +75,8 @@ type Config struct {
 	Fault func(point string) error
 	// Partial lets an execution fail in part.
 	Partial func() bool
-	// Without leaves a guard out: "line", "form", "expiry" (of the commit) or "limit".
+	// Without leaves a guard out: "line", "form", "expiry" (of what waits: a request and its
+	// commit) or "limit".
 	Without string
 }
 
@@ -131,10 +132,7 @@ func (p *Plane) load(ctx context.Context, id string) (*held, error) {
 		return nil, unavailable(err)
 	}
 	s, err := incident.Decode(subject.State)
-	if err != nil {
-		return nil, err
-	}
-	return &held{subject, s, max(evidence.TimeOf(now), s.UpdatedAt)}, nil // a clock set back revives nothing
+	return &held{subject, s, evidence.TimeOf(now)}, err
 }
 
 // Export writes the session's signed chain. It reports whether there is one.
