@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -255,12 +256,28 @@ func skewedProgram(t *testing.T) string {
 	must(t, err)
 	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program")
 	must(t, os.WriteFile(list, raw, 0o600))
-	args := append([]string{"test", "-c", "-vet=off", "-overlay", list, "-o", program}, raceFlags...)
+	args := append([]string{"test", "-c", "-vet=off", "-overlay", list, "-o", program}, buildFlags(t)...)
 	build := exec.CommandContext(t.Context(), "go", append(args, ".")...)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
 	return program
+}
+
+// buildFlags make go build as this program was built: with the race detector or without, and
+// with the compiler's options, so that nothing outside the product is compiled again.
+func buildFlags(t *testing.T) (flags []string) {
+	t.Helper()
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		t.Fatal("this program does not say how it was built")
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "-race" || setting.Key == "-gcflags" {
+			flags = append(flags, setting.Key+"="+setting.Value)
+		}
+	}
+	return flags
 }
 
 // productPackages are the folders of this module's packages that a server consists of.
