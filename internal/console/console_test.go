@@ -61,6 +61,14 @@ func TestPages(t *testing.T) {
 
 	b := h.signedIn("/runs")
 	b.accessible("runs")
+	// The header stays in one line down to where phones begin, so that it covers nothing that
+	// is scrolled to.
+	for _, width := range []int64{1280, 800, 720} {
+		b.see(look{"light", width})
+		if height := eval[float64](b, `document.querySelector(".top").offsetHeight`); height > 64 {
+			t.Errorf("at %d the header is %v pixels high", width, height)
+		}
+	}
 	for _, page := range []struct{ name, path, shows string }{
 		{"approvals", "/approvals", "What waits"}, {"limits", "/limits", "not implemented"}, {"missing", "/nothing/here", "no such page"},
 		{"run-completed", "/runs/" + bought.run, "completed"}, {"run-paused", "/runs/" + paused.run, "FORBIDDEN_OPERATION"},
