@@ -30,11 +30,6 @@ func (b *tab) click(id string) {
 	b.do(chromedp.Click(chromedp.ID(id)))
 }
 
-// version is the resource version that the page shows.
-func (b *tab) version() int {
-	return eval[int](b, `Number(document.querySelector("#status").dataset.version)`)
-}
-
 // reaches waits until the page shows a status and a version.
 func (b *tab) reaches(status string, version int) {
 	b.t.Helper()
