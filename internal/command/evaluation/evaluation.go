@@ -179,7 +179,7 @@ func (c *Runbook) live(suite *tasks.Suite, now time.Time) error {
 	if c.Prices == "" {
 		missing = append(missing, "current prices (--prices)")
 	} else {
-		raw, err := os.ReadFile(c.Prices)
+		raw, err := readPrices(c.Prices)
 		if err != nil {
 			return command.Usage("--prices: %w", err)
 		}
@@ -192,6 +192,34 @@ func (c *Runbook) live(suite *tasks.Suite, now time.Time) error {
 		}
 	}
 	return fmt.Errorf("eval runbook: the live run does not start. Missing: %s. Nothing was run and nothing was written", strings.Join(missing, "; "))
+}
+
+// maxPrices bounds what is read of a file of prices, in bytes.
+const maxPrices = 1 << 20
+
+// readPrices reads a regular file: a device, or a pipe that nobody writes to, has no end.
+func readPrices(name string) ([]byte, error) {
+	// What is no regular file is not opened: to open a pipe waits for whoever writes.
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxPrices+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(raw) > maxPrices:
+		return nil, fmt.Errorf("%s is longer than %d bytes", name, maxPrices)
+	}
+	return raw, nil
 }
 
 // free refuses a folder that holds something, before anything is made.

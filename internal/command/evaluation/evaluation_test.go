@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -203,5 +205,24 @@ func TestUsage(t *testing.T) {
 		if command.StatusOf(err) != command.WrongUsage || out != "" {
 			t.Errorf("%s: status %d, %v, %s", name, command.StatusOf(err), err, out)
 		}
+	}
+}
+
+// What is read of --prices has a bound, and a device or a pipe, which may have no end, is
+// not read at all: not even an opening waits.
+func TestPricesBounded(t *testing.T) {
+	dir := t.TempDir()
+	pipe, long, enough := filepath.Join(dir, "pipe"), filepath.Join(dir, "long"), filepath.Join(dir, "enough")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	must(t, os.WriteFile(long, bytes.Repeat([]byte(" "), 1<<20+1), 0o600))
+	must(t, os.WriteFile(enough, bytes.Repeat([]byte(" "), 1<<20), 0o600))
+	for name, want := range map[string]string{"/dev/zero": "no regular file", pipe: "no regular file", dir: "no regular file", long: "longer than 1048576 bytes"} {
+		_, _, err := run(t, Runbook{Provider: "p", Prices: name})
+		if command.StatusOf(err) != command.WrongUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: status %d, %v", name, command.StatusOf(err), err)
+		}
+	}
+	if raw, err := readPrices(enough); err != nil || len(raw) != 1<<20 {
+		t.Errorf("the longest: %d bytes, %v", len(raw), err)
 	}
 }

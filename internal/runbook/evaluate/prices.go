@@ -27,13 +27,36 @@ const MaxPriceAge = 31 * 24 * time.Hour
 var (
 	decimal  = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$`)
 	currency = regexp.MustCompile(`^[A-Z]{3}$`)
-	pinned   = regexp.MustCompile(`(-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|-[0-9]{3}|-[01][0-9]{3}|@sha256:[0-9a-f]{64})$`)
+	named    = regexp.MustCompile(`^[!-~]+$`)
+	release  = regexp.MustCompile(`^[!-~]*[!-,.-~](-[0-9]{3}|@sha256:[0-9a-f]{64})$`)
+	dated    = regexp.MustCompile(`^[!-~]*[!-,.-~]-([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4})$`)
 )
 
 // Pinned reports whether a model's name stands for one release of it: it ends with a date, a
-// month and day such as 0528, a number of three digits, or a digest. A name without can be
-// another model tomorrow.
-func Pinned(model string) bool { return pinned.MatchString(model) }
+// month and day such as 0528, a number of three digits, or a digest, and is visible ASCII, at
+// most [MaxModel] characters. A date is one of the calendar. A name without can be another
+// model tomorrow (R-074).
+func Pinned(model string) bool {
+	if len(model) > MaxModel {
+		return false
+	}
+	if release.MatchString(model) {
+		return true
+	}
+	found := dated.FindStringSubmatch(model)
+	if found == nil {
+		return false
+	}
+	day := strings.ReplaceAll(found[1], "-", "")
+	if len(day) == len("0102") {
+		day = "2000" + day // a leap year: of a day without a year every one may be meant
+	}
+	_, err := time.Parse("20060102", day)
+	return err == nil
+}
+
+// MaxModel is the longest name of a model, in characters.
+const MaxModel = 200
 
 // ReadPrices reads prices strictly.
 func ReadPrices(raw []byte) (*Prices, error) {
@@ -45,8 +68,8 @@ func ReadPrices(raw []byte) (*Prices, error) {
 		return nil, fmt.Errorf("asOf: want a date such as 2026-11-30")
 	}
 	switch {
-	case p.Model == "":
-		return nil, fmt.Errorf("model: want the name that the prices are of")
+	case !named.MatchString(p.Model) || len(p.Model) > MaxModel:
+		return nil, fmt.Errorf("model: want the name that the prices are of, visible ASCII of at most %d characters", MaxModel)
 	case !currency.MatchString(p.Currency):
 		return nil, fmt.Errorf("currency: want three capital letters, such as USD")
 	}

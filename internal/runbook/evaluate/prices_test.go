@@ -55,14 +55,17 @@ func TestPrices(t *testing.T) {
 }
 
 // A model is pinned by a date, a numbered release or a digest; a name that moves is not
-//
+// . A date is one of the calendar, and what a terminal could be told by is no name.
 func TestPinned(t *testing.T) {
-	for _, model := range []string{"a-20261101", "a-b-2026-11-01", "a-001", "a-preview-0528", "a:7b@sha256:" + strings.Repeat("0a", 32)} {
+	for _, model := range []string{"a-20261101", "a-b-2026-11-01", "a-001", "a-preview-0528", "a-0229", "a-20240229", "a:7b@sha256:" + strings.Repeat("0a", 32)} {
 		if !Pinned(model) {
 			t.Errorf("%q counts as not pinned", model)
 		}
 	}
-	for _, model := range []string{"", "a", "a-latest", "a-4", "a-4.1", "a-20261101-latest", "a-2026", "a@sha256:0a", "a-20261101 "} {
+	for _, model := range []string{"", "a", "a-latest", "a-4", "a-4.1", "a-20261101-latest", "a-2026", "a@sha256:0a", "a-20261101 ",
+		"a-20260229", "a-2026-02-30", "a-2026-13-01", "a-00000000", "a-99999999", "a-0000", "a-0431", "a-1301", // no days of the calendar
+		"a b-001", "a\n-001", "a-001\n", "\x1b[2Ja-001", "a\u0085-001", "ä-001", "-001", "@sha256:" + strings.Repeat("0a", 32), strings.Repeat("a", 197) + "-001",
+	} {
 		if Pinned(model) {
 			t.Errorf("%q counts as pinned", model)
 		}
