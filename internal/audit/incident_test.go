@@ -210,7 +210,7 @@ func (d desk) incidents() []told {
 		unlawful("identity-of-a-person", approved, "receipt", func(e *incident.Receipt) { e.Identity = "an operator" }),
 		unlawful("replay-of-nothing", unapproved, "record-first", func(e *incident.Receipt) {
 			pretend(e)
-			e.Event, e.Detail = "execution.replayed", "The key has a record: it is told again, and nothing was applied."
+			e.Event, e.Detail = "execution.replayed", "This execution was stored before: the same record is returned, and nothing was applied."
 			x := e.Result.Execution
 			x.Outcome, x.Digest, x.Version, x.IdempotencyKey = "success", *e.Input.ActionDigest, *e.Input.ResourceVersion, *e.Input.IdempotencyKey
 		}),

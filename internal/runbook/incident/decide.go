@@ -48,8 +48,11 @@ func (d *Deciding) Do(r Request, seen Seen) (*Receipt, *authority.Denial) {
 		subject := d.Subject(d.subject, d.id)
 		e.Subject = &subject
 	}
-	denial := s.full()
-	if denial == nil && seen.Record == nil {
+	var denial *authority.Denial
+	if s.Events >= MaxReceipts {
+		return nil, noRoom(nil)
+	}
+	if seen.Record == nil {
 		denial = s.judge(r.Operation, r.Channel, r.Input, d.Now(), seen)
 	}
 	switch x := seen.Record; {
@@ -64,6 +67,9 @@ func (d *Deciding) Do(r Request, seen Seen) (*Receipt, *authority.Denial) {
 		e.Event, e.Outcome, e.Result.Execution = EventReplayed, x.Outcome, x
 	default:
 		d.allow(e, seen)
+	}
+	if s.Events >= room(e.Event) {
+		return nil, noRoom(denial)
 	}
 	// Fold a copy of what it comes to: the receipt is completed before it is one.
 	e = e.come(s.copied(d.id), d.Now())
@@ -125,18 +131,21 @@ func (e *Receipt) come(s *Session, now evidence.Time) *Receipt {
 		out.Result.Approval = s.approve(e.Result.Approval, now)
 		out.Detail = "Exactly this action is approved for one use, through the form of the page. That a person pressed the button is not proved."
 	case EventRepeated:
-		out.Result.Approval, out.Detail = s.Approval, "The approval that lives was asked for again; it is the same record."
+		out.Result.Approval, out.Detail = s.Approval, "The approval is still active; the same record is returned."
 	case EventExecuted:
 		out.Result.Execution = s.execute(e.Result.Execution, e.Outcome, now)
 		out.Detail = executed(out.Result.Execution)
 	case EventReplayed:
-		out.Result.Execution, out.Detail = e.Result.Execution, "The key has a record: it is told again, and nothing was applied."
+		out.Result.Execution, out.Detail = e.Result.Execution, "This execution was stored before: the same record is returned, and nothing was applied."
 	case EventReset:
 		s.Status, s.Metrics, s.Staged, s.Approval = Investigating, TheIncident.Baseline, nil, nil
 		s.Version++
 		out.Detail = "The simulation is back at its beginning; its receipts stay."
 	}
 	out.Result.Status, out.Result.Metrics, out.ResourceVersion = s.Status, s.Metrics, s.Version
+	if x := out.Result.Execution; e.Event == EventReplayed && x != nil {
+		out.Result.Status, out.Result.Metrics = x.Status, x.After // the stored result, whatever has become of the incident since
+	}
 	return out
 }
 

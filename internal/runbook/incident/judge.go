@@ -42,13 +42,28 @@ func (s *Session) judge(operation, channel string, in Input, now evidence.Time, 
 	return nil
 }
 
-// full refuses everything once the chain has no room for its receipt, an exact retry too.
-// A replay of the chain has the machine's limit for it.
-func (s *Session) full() *authority.Denial {
-	if s.Events >= MaxReceipts {
-		return deny(ReceiptConflict, "The session's chain of receipts is full.")
+// room is how many receipts a chain may have so that one more of this event fits. What can
+// be asked for without end by whoever has the session leaves places to what only a person's
+// approval brings about, and to the reset that leads out of a partial failure: an exact
+// retry and an approval told again fewer than what changes nothing, what is staged or is
+// refused. After a reset among the last nothing is staged again, so that no spared place is
+// lost by it.
+func room(event string) int64 {
+	switch event {
+	case EventApproved, EventExecuted, EventReset:
+		return MaxReceipts
+	case EventReplayed, EventRepeated:
+		return MaxReceipts - LastReceipts
 	}
-	return nil
+	return MaxReceipts - SparedReceipts
+}
+
+// noRoom refuses a request whose receipt has no place, and says what else was wrong with it.
+func noRoom(denial *authority.Denial) *authority.Denial {
+	if denial != nil {
+		return deny(ReceiptConflict, denial.Detail+" The session's chain has no place for the receipt of a refusal.")
+	}
+	return deny(ReceiptConflict, "The session's chain has no place for the receipt.")
 }
 
 func (s *Session) judgeStage(in Input) *authority.Denial {
@@ -68,7 +83,7 @@ func (s *Session) judgeApprove(channel string, in Input, seen Seen) *authority.D
 	case s.Staged == nil:
 		return deny(NothingStaged, "No mitigation is staged.")
 	case *in.ActionDigest != s.Staged.Digest || *in.ResourceVersion != s.Staged.Version:
-		return deny(StaleApproval, "What was to be approved is not what is staged.")
+		return deny(StaleApproval, "The request names another action than the staged one.")
 	case s.Approval != nil && s.Approval.Consumed():
 		return deny(ApprovalConsumed, "The approval was used; an approval is used once.")
 	case !seen.Form:
@@ -89,9 +104,9 @@ func (s *Session) judgeExecute(in Input, now evidence.Time, seen Seen) *authorit
 	case s.Staged == nil:
 		return deny(NothingStaged, "No mitigation is staged.")
 	case *in.ActionDigest != s.Staged.Digest || *in.ResourceVersion != s.Staged.Version:
-		return deny(StaleExecution, "What was to be executed is not what is staged.")
+		return deny(StaleExecution, "The request names another action than the staged one.")
 	case a == nil:
-		return deny(ApprovalRequired, "What is staged is not approved.")
+		return deny(ApprovalRequired, "The staged action is not approved.")
 	case seen.Foreign || a.Session != s.ID:
 		return deny(IdentityMismatch, "The key was given to another session.")
 	case a.Consumed():
@@ -99,7 +114,7 @@ func (s *Session) judgeExecute(in Input, now evidence.Time, seen Seen) *authorit
 	case !a.Grant.Live(now):
 		return deny(ApprovalExpired, fmt.Sprintf("The approval ended at %s.", a.Grant.ExpiresAt))
 	case *in.IdempotencyKey != s.Staged.IdempotencyKey || !a.Grant.Covers(ToolOf(Execute)) || !a.Grant.Approves(s.Staged.ProposalID, s.Staged.Digest):
-		return deny(StaleExecution, "The key is not the one of what is staged.")
+		return deny(StaleExecution, "The key does not belong to the staged action.")
 	case seen.Frozen:
 		return frozen()
 	}
@@ -111,13 +126,13 @@ func deny(reason, detail string) *authority.Denial {
 }
 
 func frozen() *authority.Denial {
-	return deny(authority.Frozen, "The workspace is frozen; nothing is approved or executed.")
+	return deny(authority.Frozen, "Nothing is approved or executed while the freeze lasts.")
 }
 
 // LeavesReceipt reports whether a refusal is told in the chain. Who named an old version to
 // stage, approve or reset has lost to whoever changed it, and a loser leaves no receipt
 // an execution that is refused leaves one whatever the reason (G-26), unless the
-// chain is full or its race was lost.
+// chain has no place for it or its race was lost.
 func LeavesReceipt(reason string) bool {
 	switch reason {
 	case StaleState, StaleApproval, StaleReset, ReceiptConflict, ExecutionConflict:

@@ -101,7 +101,7 @@ func TestUnlawful(t *testing.T) {
 			r.Result.Approval.Grant.ID = "01980000-0000-7000-8000-0000000000ff"
 		}, "approval-again"},
 		{"repeated what has ended", func() *world { w := approved(t).after(5 * time.Minute); w.approve(); return w }(), func(r *incident.Receipt) {
-			r.Event, r.Detail = "approval.repeated", "The approval that lives was asked for again; it is the same record."
+			r.Event, r.Detail = "approval.repeated", "The approval is still active; the same record is returned."
 			a := *r.Result.Approval
 			a.ApprovedAt, a.Grant.ExpiresAt = dawn, dawn.Add(5*time.Minute)
 			r.Result.Approval = &a
@@ -144,7 +144,7 @@ func TestUnlawful(t *testing.T) {
 		// What was answered again.
 		{"a replay of what never was", blocked(staged(t), "approval_required"), func(r *incident.Receipt) {
 			pretend(r)
-			r.Event, r.Detail = "execution.replayed", "The key has a record: it is told again, and nothing was applied."
+			r.Event, r.Detail = "execution.replayed", "This execution was stored before: the same record is returned, and nothing was applied."
 			x := r.Result.Execution
 			x.Outcome, x.Digest, x.Version, x.IdempotencyKey = "success", *r.Input.ActionDigest, *r.Input.ResourceVersion, *r.Input.IdempotencyKey
 		}, "record-first"},
@@ -161,7 +161,7 @@ func TestUnlawful(t *testing.T) {
 			r.Result.ReasonCode, r.Detail = to("idempotency_conflict"), "The key was used for another action."
 		}, "record-conflict"},
 		{"a conflict called stale", conflict(), func(r *incident.Receipt) {
-			r.Result.ReasonCode, r.Detail = to("stale_execution"), "What was to be executed is not what is staged."
+			r.Result.ReasonCode, r.Detail = to("stale_execution"), "The request names another action than the staged one."
 		}, "record-conflict"},
 
 		// What was blocked.
@@ -177,7 +177,7 @@ func TestUnlawful(t *testing.T) {
 		{"an error called blocked", invalid(), func(r *incident.Receipt) { r.Outcome = "blocked" }, "blocked-outcome"},
 		{"a stale staging", readIn(staged(t)), stale("stage", "stale_state", "The incident is not at that version.", incident.Input{MitigationID: to(mitigated), ExpectedVersion: to(int64(1))}), "blocked-silent"},
 		{"a stale reset", readIn(staged(t)), stale("reset", "stale_reset", "The incident is not at that version.", incident.Input{ExpectedVersion: to(int64(1))}), "blocked-silent"},
-		{"a stale approval", readIn(staged(t)), stale("approve", "stale_approval", "What was to be approved is not what is staged.", incident.Input{ActionDigest: to(hash("a")), ResourceVersion: to(int64(2))}), "blocked-silent"},
+		{"a stale approval", readIn(staged(t)), stale("approve", "stale_approval", "The request names another action than the staged one.", incident.Input{ActionDigest: to(hash("a")), ResourceVersion: to(int64(2))}), "blocked-silent"},
 
 		// The form.
 		{"another session's receipt", readIn(staged(t)), func(r *incident.Receipt) { r.Session += "0" }, "session"},
