@@ -14,13 +14,13 @@ import (
 )
 
 // Answer is what a request came to. With a denial it tells the receipt of the refusal, if
-// it left one.
+// it left one. With [ErrUnknown] it has the cookie alone, when a session may have begun.
 type Answer struct {
 	Cookie   string          // to be set; "" when the request came with it
 	Replayed bool            // an earlier request with the same key is answered again
 	Receipt  *evidence.Event // nil: it left none
 	Result   incident.Result // of the receipt; zero without one
-	Snapshot *Snapshot       // as it is after the request
+	Snapshot *Snapshot       // as it is after the request; nil with [ErrUnknown]
 }
 
 // attempt is one request while it is decided, over all tries.
@@ -64,7 +64,7 @@ func (p *Plane) Do(ctx context.Context, cookie, remote string, r incident.Reques
 	case errors.Is(err, errEnded): // while it waited: it is another session's, as if it came now
 		return p.Do(ctx, "", remote, r, nonce)
 	case err != nil:
-		return nil, err
+		return a.untold(err), err
 	}
 	out := &Answer{Receipt: a.receipt, Result: a.result, Replayed: a.replayed}
 	if a.opening != nil && a.receipt != nil {
@@ -75,7 +75,8 @@ func (p *Plane) Do(ctx context.Context, cookie, remote string, r incident.Reques
 	}
 	switch {
 	case err != nil && a.receipt != nil: // stored, and not told: whatever it is, it is not that nothing was stored
-		return nil, fmt.Errorf("%w: %s", ErrUnknown, err.Error())
+		err = fmt.Errorf("%w: %s", ErrUnknown, err.Error())
+		return a.untold(err), err
 	case err != nil:
 		return nil, err
 	}
@@ -83,6 +84,15 @@ func (p *Plane) Do(ctx context.Context, cookie, remote string, r incident.Reques
 		return out, a.denial
 	}
 	return out, nil
+}
+
+// untold is the answer to a request that may be stored and is not told: the cookie of the
+// session that began with it, if one did. A cookie whose session was not stored is none.
+func (a *attempt) untold(err error) *Answer {
+	if a.opening == nil || !errors.Is(err, ErrUnknown) {
+		return nil
+	}
+	return &Answer{Cookie: a.opening.cookie}
 }
 
 // decide decides the request until its race is not lost any more.

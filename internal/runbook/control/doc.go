@@ -6,8 +6,9 @@
 //	snapshot, err := plane.Snapshot(ctx, cookie)               // creates nothing
 //	answer, err := plane.Do(ctx, cookie, remote, request, nonce)
 //
-// A session begins with the first request that is decided. [Answer.Cookie] is then the
-// cookie to set; the ledger keeps its hash only. A cookie that is unknown or has expired
+// A session begins with the first request that leaves a receipt, refused ones too.
+// [Answer.Cookie] is then the cookie to set, also when it is not known whether the request
+// was stored; the ledger keeps its hash only. A cookie that is unknown or has expired
 // begins another session.
 //
 // # Races

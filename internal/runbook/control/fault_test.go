@@ -91,6 +91,37 @@ func TestFaults(t *testing.T) {
 			}
 			b.chain()
 		}
+		// The first request of a session: whoever is not told of it gets its cookie.
+		for what, c := range map[string]struct {
+			fault  func(*house)
+			cookie bool
+			stored bool
+		}{
+			"stored":                          {at(control.FaultStored), true, true},
+			"the session is not read, after":  {later("load"), true, true},
+			"the receipts are not read after": {later("events"), true, true},
+			"nobody knows, it is stored":      {answered(ledger.Unknown, true), true, true},
+			"nobody knows, it is not stored":  {answered(ledger.Unknown, false), true, false},
+			"the commit is not stored":        {answered(ledger.NotStored, false), false, false},
+			"decided":                         {at(control.FaultDecided), false, false},
+		} {
+			config := h.config
+			c.fault(h)
+			a, err := h.Do(t.Context(), "", "192.0.2.9", incident.Request{Operation: incident.Snapshot, Channel: incident.API}, "")
+			h.ledger.commit, h.ledger.fails, h.config = nil, "", config
+			h.open()
+			if err == nil || (a != nil) != c.cookie || a != nil && (a.Cookie == "" || a.Snapshot != nil || a.Receipt != nil || !errors.Is(err, control.ErrUnknown)) {
+				t.Errorf("the first request, %s: %+v, %v", what, a, err)
+				continue
+			}
+			if a == nil {
+				continue
+			}
+			s, err := h.Snapshot(t.Context(), a.Cookie)
+			if err != nil || (s.Session != nil) != c.stored || s.Receipts.Total != map[bool]int64{true: 1}[c.stored] {
+				t.Errorf("the first request, %s: its cookie names %+v, %v", what, s, err)
+			}
+		}
 		// Reads that only some requests need.
 		b := &browser{h: h}
 		s := b.approved("restore-pool")

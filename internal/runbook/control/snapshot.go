@@ -21,6 +21,7 @@ type Snapshot struct {
 	Status      string
 	Version     int64
 	Metrics     incident.Metrics
+	Frozen      bool // the workspace is: nothing is approved or executed
 	Staged      *incident.Staged
 	Approval    *incident.Approval  // the newest of what is staged
 	Execution   *incident.Execution // the newest: a client that lost its answer repeats it
@@ -112,6 +113,10 @@ func (p *Plane) snapshot(ctx context.Context, h *held) (*Snapshot, error) {
 	}
 	out.Status, out.Version, out.Metrics = s.Status, s.Version, s.Metrics
 	out.Staged, out.Approval, out.Execution = s.Staged, s.Approval, s.Execution
+	var err error
+	if out.Frozen, _, err = p.Freeze(ctx); err != nil {
+		return nil, unavailable(err)
+	}
 	return out, nil
 }
 
