@@ -82,8 +82,18 @@ func TestIncidentOff(t *testing.T) {
 	off := openDesk(t, "")
 	for _, r := range routes {
 		for who, headers := range map[string]map[string]string{"nobody": {"Origin": off.origin}, "the owner": off.headers(), "an agent": {"Authorization": "Bearer x"}} {
-			send(t, r.method, off.origin+r.path, nil, headers).is(t, r.method+" "+r.path+" by "+who, 404, "NOT_FOUND")
+			got := send(t, r.method, off.origin+r.path, nil, headers).is(t, r.method+" "+r.path+" by "+who, 404, "NOT_FOUND")
+			if !strings.Contains(fmt.Sprint(got.at("detail")), "started with --incident") {
+				t.Errorf("%s %s does not say how to have it: %s", r.method, r.path, got.body)
+			}
 		}
+	}
+	page := send(t, "GET", off.origin+"/incident", nil, map[string]string{"Accept": "text/html"})
+	if page.status != 404 || !strings.Contains(string(page.body), "There is no such page") || !strings.Contains(string(page.body), "started with --incident") {
+		t.Errorf("a browser is shown %d %s", page.status, page.body)
+	}
+	if other := send(t, "GET", off.origin+"/incidents", nil, map[string]string{"Accept": "text/html"}); other.status != 404 || strings.Contains(string(other.body), "--incident") {
+		t.Errorf("at another path a browser is shown %d %s", other.status, other.body)
 	}
 	if off.app.Incident() {
 		t.Error("it says that it is on")
@@ -132,20 +142,33 @@ func TestIncidentRestart(t *testing.T) {
 }
 
 // The workspace's freeze holds here too: nothing is approved or executed while it stands,
-// and what was approved before is executed after it, within its five minutes.
+// and what was approved before is executed after it, within its five minutes. Reading says
+// that it is frozen, and the refusal says once what that means for the incident.
 func TestIncidentFrozen(t *testing.T) {
 	d := openDesk(t, "", withIncident)
 	v := d.visitor()
 	staged := v.approved()
+	if v.sees("").at("frozen") != false || d.visitor().sees("").at("frozen") != false {
+		t.Error("it is frozen before it is")
+	}
 	d.ask("POST", "/freeze", map[string]any{"reason": "a test"}).is(t, "freeze", 200, "")
+	if v.sees("").at("frozen") != true || d.visitor().sees("").at("frozen") != true {
+		t.Error("a freeze is not shown")
+	}
 	r := v.asks(executing(staged)).is(t, "execute", 409, "FROZEN")
+	want := "Nothing is approved or executed while the freeze lasts. Ask again when the owner has lifted the freeze; reading, comparing, staging and resetting work meanwhile."
+	if r.at("title") != "Workspace frozen" || r.at("detail") != want || r.at("snapshot", "frozen") != true {
+		t.Errorf("frozen: %s", r.body)
+	}
 	if r.at("receipt", "data", "outcome") != "blocked" || r.at("snapshot", "approval", "state") != "active" {
 		t.Errorf("frozen: %s", r.body)
 	}
 	w := d.visitor()
 	w.asks(w.approving(w.stages("restore-pool"))).is(t, "approve", 409, "FROZEN")
 	d.ask("POST", "/unfreeze", map[string]any{"reason": "a test", "epoch": 1}).is(t, "unfreeze", 200, "")
-	v.asks(executing(staged)).is(t, "execute afterwards", 200, "")
+	if after := v.asks(executing(staged)).is(t, "execute afterwards", 200, ""); after.at("snapshot", "frozen") != false {
+		t.Errorf("afterwards %s", after.body)
+	}
 }
 
 // G-24: a mitigation that was applied in part, which only a test's fault brings about, asks

@@ -134,7 +134,11 @@ func TestIncidentOrigin(t *testing.T) {
 		"longer": set("Origin", h.origin+".evil.example"), "twice": header("Origin", h.origin, h.origin),
 		"from another site": header("Sec-Fetch-Site", "cross-site"), "from a sibling": header("Sec-Fetch-Site", "same-site"), "from anywhere": header("Sec-Fetch-Site", "same-origin", "cross-site"),
 	} {
-		h.visitor().ask(reading(), e).is(t, name, 403, "origin_rejected")
+		refused := h.visitor().ask(reading(), e)
+		refused.is(t, name, 403, "origin_rejected")
+		if detail := fmt.Sprint(refused.members()["detail"]); !strings.HasSuffix(detail, ". Send the request to and from the configured origin.") {
+			t.Errorf("%s does not say what to do: %q", name, detail)
+		}
 		if name != "none" && name != "empty" {
 			h.visitor().get("", e).is(t, "GET: "+name, 403, "origin_rejected")
 		}

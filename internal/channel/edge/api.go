@@ -49,6 +49,7 @@ type API struct {
 	guards []guarded // longest prefix first
 
 	missing http.Handler // unless nil, shows browsers that there is no such page
+	absent  []absence
 
 	without check // a check that tests leave out, to see that it is the one that protects
 
@@ -150,6 +151,21 @@ func (a *API) Handle(pattern string, h http.Handler) { a.mux.HandleFunc(pattern,
 // Missing registers what a browser is shown, with 404, for a path that has neither a
 // route nor a guard. Everybody else gets the refusal.
 func (a *API) Missing(h http.Handler) { a.missing = h }
+
+// Absent says why there is nothing at a path and below it, which the refusals then tell.
+func (a *API) Absent(path, why string) { a.absent = append(a.absent, absence{path + "/", why}) }
+
+type absence struct{ prefix, why string }
+
+// Absence is what [API.Absent] said of a path, or "".
+func (a *API) Absence(path string) string {
+	for _, x := range a.absent {
+		if strings.HasPrefix(path+"/", x.prefix) {
+			return x.why
+		}
+	}
+	return ""
+}
 
 // Routes returns the patterns of all registered routes, documented or not, in
 // the order of registration.

@@ -118,7 +118,7 @@ func (a *API) routed(w http.ResponseWriter, r *http.Request) bool {
 	case allow == "" && a.missing != nil && !guarded && wantsPage(r):
 		a.missing.ServeHTTP(w, r)
 	case allow == "":
-		a.Fail(w, r, Refuse(authority.NotFound, ""))
+		a.Fail(w, r, Refuse(authority.NotFound, a.Absence(r.URL.Path)))
 	case r.Method == http.MethodOptions:
 		w.Header().Set("Allow", allow+", OPTIONS")
 		w.WriteHeader(http.StatusNoContent)

@@ -61,7 +61,7 @@ func registerPost(api *edge.API, handler func(http.ResponseWriter, *http.Request
 	schema := func(t reflect.Type) *huma.Schema { return schemas.Schema(t, true, "") }
 	edge.RegisterRaw(api, edge.Operation{Operation: huma.Operation{
 		OperationID: postID, Method: http.MethodPost, Path: Path, Tags: []string{"incident"}, Summary: "Ask for a transition",
-		Description: "Reads, compares, stages, approves, executes or resets, as operation says; the session begins with the first request that is decided. " +
+		Description: "Reads, compares, stages, approves, executes or resets, as operation says; the session begins with the first request that leaves a receipt, refused ones too. " +
 			"An execution needs the digest, version and key of what is staged and a live approval of exactly that; the same request again gets the same record and applies nothing. " +
 			"approve is the page's: no other channel and no tool approves. " + incident.HonestyChannel + " At most " + strconv.Itoa(control.MaxNew) + " sessions begin in an hour from one address." + only,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema(reflect.TypeFor[Request]())}}},

@@ -18,7 +18,7 @@ func refusal(err error) error {
 	limit, limited := errors.AsType[*control.LimitError](err)
 	switch {
 	case denied && denial.Reason == authority.Frozen:
-		return edge.Refuse(denial.Reason, denial.Detail+" Go on when the owner has lifted the freeze; reading, comparing, staging and resetting work meanwhile.")
+		return edge.Refuse(denial.Reason, denial.Detail+" Ask again when the owner has lifted the freeze; reading, comparing, staging and resetting work meanwhile.")
 	case denied && denial.Detail != "":
 		return edge.Refuse(denial.Reason, denial.Detail+" "+next(denial.Reason))
 	case limited:

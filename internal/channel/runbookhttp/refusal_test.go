@@ -101,6 +101,35 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// lost is a plane that stored a request and cannot tell it.
+type lost struct{ plane }
+
+func (lost) Do(context.Context, string, string, incident.Request, string) (*control.Answer, error) {
+	return &control.Answer{Cookie: "the-cookie"}, control.ErrUnknown
+}
+
+// R-061 L-14: the session that began with a request which was stored and not told is its
+// browser's: the refusal has the cookie, and tells no snapshot.
+func TestCookieOfWhatIsNotTold(t *testing.T) {
+	api, err := edge.New(edge.Config{Origin: origin, Title: "t", Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runbookhttp.Register(api, lost{})
+	r := httptest.NewRequest("POST", origin+"/api/v1/incident", strings.NewReader(`{"operation":"snapshot","channel":"api"}`))
+	r.Header.Set("Origin", origin)
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	var p map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 503 || p["reasonCode"] != "control_plane_unavailable" || p["snapshot"] != nil {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if got := w.Header().Get("Set-Cookie"); got != "countersign_incident=the-cookie; Path=/; Max-Age=86400; HttpOnly; SameSite=Strict" {
+		t.Errorf("the cookie is %q", got)
+	}
+}
+
 // R-054 R-055: what did not verify is said so, each part by itself.
 func TestVerificationIsTold(t *testing.T) {
 	for want, v := range map[string]control.Verification{

@@ -26,6 +26,9 @@ const CookieName = "countersign_incident"
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 10
 
+// off is said where the workflow is not served.
+const off = "The incident workflow is off here. It is there when the server was started with --incident: countersign serve --dir DIR --incident."
+
 // patience bounds the work for one request.
 const patience = 20 * time.Second
 
@@ -37,10 +40,13 @@ type Plane interface {
 }
 
 // Register adds the routes. Without a plane the paths are left empty: what is asked there
-// is not found, and no token is asked for first.
+// is not found, which says how to have it, and no token is asked for first.
 func Register(api *edge.API, p Plane) {
 	api.Guard(Path+"/", edge.Guard{Check: func(r *http.Request) (*http.Request, error) { return r, nil }})
 	if p == nil {
+		for _, path := range []string{Path, "/incident"} {
+			api.Absent(path, off)
+		}
 		return
 	}
 	s := &service{api, p}
@@ -63,7 +69,7 @@ func patient(ctx context.Context) (context.Context, context.CancelFunc) {
 // admit keeps requests of other sites out.
 func (s *service) admit(r *http.Request) error {
 	if p := edge.SameOrigin(r, s.api.Origin()); p != nil {
-		return edge.Refuse(incident.OriginRejected, p.Detail)
+		return edge.Refuse(incident.OriginRejected, p.Detail+" "+next(incident.OriginRejected))
 	}
 	return nil
 }
@@ -124,7 +130,7 @@ func (s *service) post(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err == nil:
 		edge.SendJSON(w, http.StatusOK, answered(q.Operation, answer))
-	case answer == nil:
+	case answer == nil || answer.Snapshot == nil:
 		return refusal(err)
 	default:
 		p := s.api.Refusal(r, refusal(err))

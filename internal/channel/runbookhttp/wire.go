@@ -42,12 +42,13 @@ type IncidentResult struct {
 // IncidentSnapshot is a session as it is shown. Nothing in it is authority.
 type IncidentSnapshot struct {
 	Now             evidence.Time                    `json:"now" doc:"The server's time."`
-	Session         wire.Nullable[IncidentSession]   `json:"session" doc:"null before the first request that was decided."`
+	Session         wire.Nullable[IncidentSession]   `json:"session" doc:"null before the first request that leaves a receipt."`
 	Incident        incident.Incident                `json:"incident"`
 	Mitigations     []incident.Mitigation            `json:"mitigations"`
 	Status          string                           `json:"status" enum:"investigating,awaiting-approval,mitigated,monitoring,recovery-required"`
 	ResourceVersion int64                            `json:"resourceVersion" doc:"Counts staging, execution and reset, from 1."`
 	Metrics         incident.Metrics                 `json:"metrics" doc:"As they are now."`
+	Frozen          bool                             `json:"frozen" doc:"The owner has frozen the workspace: nothing is approved or executed until that is lifted."`
 	Staged          wire.Nullable[incident.Staged]   `json:"staged" doc:"What waits for an approval, or was executed last."`
 	Approval        wire.Nullable[IncidentApproval]  `json:"approval" doc:"The newest of what is staged."`
 	LastExecution   wire.Nullable[IncidentExecution] `json:"lastExecution" doc:"A client that lost its answer repeats it with these values."`
@@ -122,7 +123,7 @@ func event(e *evidence.Event) wire.Nullable[ReceiptEvent] { return wire.Null((*R
 // shown is the snapshot on the wire.
 func shown(s *control.Snapshot) IncidentSnapshot {
 	out := IncidentSnapshot{
-		Now: s.Now, Incident: s.Incident, Mitigations: s.Mitigations, Status: s.Status, ResourceVersion: s.Version, Metrics: s.Metrics,
+		Now: s.Now, Incident: s.Incident, Mitigations: s.Mitigations, Status: s.Status, ResourceVersion: s.Version, Metrics: s.Metrics, Frozen: s.Frozen,
 		Staged: wire.Null(s.Staged), Approval: approval(s.Approval, s.Now), LastExecution: wire.Null((*IncidentExecution)(s.Execution)), Boundary: incident.Boundary,
 	}
 	if v := s.Session; v != nil {

@@ -124,7 +124,7 @@ func (f *Frame) problem(w http.ResponseWriter, r *http.Request, err error) *edge
 }
 
 func (f *Frame) missing(w http.ResponseWriter, r *http.Request) {
-	f.show(w, r, http.StatusNotFound, own(), &Page{Template: "missing", Title: "There is no such page", Section: section(r.URL.Path)})
+	f.show(w, r, http.StatusNotFound, own(), &Page{Template: "missing", Title: "There is no such page", Data: f.api.Absence(r.URL.Path), Section: section(r.URL.Path)})
 }
 
 // section is the part of the navigation that a path lies in, so that what is not there
