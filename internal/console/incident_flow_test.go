@@ -114,13 +114,18 @@ func byKeyboard(t *testing.T, h *house) {
 	if got := eval[string](b, "document.activeElement.id"); got != "stage-restore-pool" {
 		t.Errorf("after staging the focus is at %q", got)
 	}
+	b.ahead("#said a")
+	b.press("\r")
 	b.ahead("#approve")
+	b.ready("approve")
 	b.press("\r")
 	b.shows("#approval", "active")
-	b.until(`document.activeElement.id === "execute"`) // what was pressed is gone
+	b.until(`document.activeElement.id === "action-title"`) // what was pressed is gone, and no button is in its place
+	b.ahead("#execute")
+	b.ready("execute")
 	b.press("\r")
 	b.reaches("mitigated", 3)
-	b.until(`document.activeElement.id === "execution"`)
+	b.until(`document.activeElement.id === "execution-title"`)
 	b.ahead("#repeat")
 	b.press(" ")
 	b.shows("#said", "Same record, nothing applied again.")
@@ -189,8 +194,8 @@ func (b *tab) throughSimulator(t *testing.T) {
 	t.Helper()
 	b.shows("#simulator", "simulated, not this browser's API")
 	b.click("probe-enforce")
-	b.until(`document.querySelector("#label-enforced").dataset.is === "yes"`)
-	b.shows("#label-enforced", "nothing_staged, probed by the simulator's request")
+	b.until(`document.querySelector("#label-enforced").dataset.is === "unshown"`) // no digest was compared
+	b.shows("#label-enforced", "One execution was refused: nothing_staged, probed by the simulator's request")
 	for _, step := range []struct{ tool, arguments, shows string }{
 		{"get_incident_snapshot", "", `"operation": "snapshot"`},
 		{"compare_mitigations", `{"mitigationId": "restore-pool"}`, `"compared"`},
@@ -216,7 +221,7 @@ func (b *tab) throughSimulator(t *testing.T) {
 	b.reaches("mitigated", 3)
 	b.shows("#receipt-8", "simulator")
 	b.shows("#receipt-7", "human")
-	b.wantLabels("no", "no", "no", "yes")
+	b.wantLabels("no", "no", "no", "unshown")
 	if options := eval[[]string](b, `[...document.querySelectorAll("#tool option")].map((o) => o.value)`); len(options) != 5 || strings.Contains(strings.Join(options, " "), "approve_") {
 		t.Errorf("tools %v", options)
 	}
@@ -281,6 +286,7 @@ func tampered(t *testing.T, h *house) {
 	zeros := strings.Repeat("0", 64)
 	press := func(button, script, reason string) {
 		t.Helper()
+		b.ready(button)
 		eval[bool](b, fmt.Sprintf(`document.querySelector("#said").replaceChildren(), (() => { const form = document.querySelector("#%s").form, button = form.querySelector("button"); %s; button.click(); return true; })()`, button, script))
 		b.shows("#said", "("+reason+")")
 		b.until(fmt.Sprintf(`!document.querySelector("#%s").form.hasAttribute("aria-busy")`, button))
@@ -358,6 +364,9 @@ func raced(t *testing.T, h *house) {
 	b.shows("#approval", "active")
 	eval[bool](other, `Object.defineProperty(document, "hidden", {get: () => false, configurable: true}), document.dispatchEvent(new Event("visibilitychange")), true`)
 	other.shows("#approval", "active")
+	for _, one := range []*tab{b, other} {
+		one.ready("execute")
+	}
 	for _, one := range []*tab{b, other} {
 		eval[bool](one, `document.querySelector("#execute").click(), true`)
 	}

@@ -24,10 +24,17 @@ func (b *tab) visit(h *house) {
 	b.until(`document.querySelector("#label-detected").dataset.is !== "unknown" && !document.querySelector("#probe-enforce").disabled && document.querySelector("#live").innerText === "live"`)
 }
 
-// click presses a button with the mouse.
+// click presses a button with the mouse, as soon as it can be pressed.
 func (b *tab) click(id string) {
 	b.t.Helper()
+	b.ready(id)
 	b.do(chromedp.Click(chromedp.ID(id)))
+}
+
+// ready waits until a button stands there and is no longer too new to be pressed.
+func (b *tab) ready(id string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf(`((e) => e && !e.disabled && e.getAttribute("aria-disabled") !== "true")(document.querySelector("#%s"))`, id))
 }
 
 // reaches waits until the page shows a status and a version.

@@ -12,8 +12,19 @@ type measure struct {
 	Name             string
 	Now, Was, Target string // spelled with their units
 	Meets            bool   // below the target
-	Bar, Ghost, Mark int64  // ends of the bars of now and of the baseline, place of the target
-	Changed          bool   // it is not what it was
+	Bar, Ghost, Mark int64  // ends of the bars of it and of what it is compared with, place of the target
+	Changed, Worse   bool   // than what it is compared with; less is better of every measure
+}
+
+// Versus says how the measure compares with Was.
+func (m measure) Versus() string {
+	switch {
+	case m.Worse:
+		return "worse"
+	case m.Changed:
+		return "better"
+	}
+	return "the same"
 }
 
 const chartWidth = 200
@@ -30,13 +41,13 @@ var kinds = []struct {
 	{"pool in use", percent, 100, func(m incident.Metrics) int64 { return m.PoolPercent }},
 }
 
-// measured holds measures against the targets of the incident and against its baseline.
-func measured(now incident.Metrics, of incident.Incident) (list []measure) {
+// measured holds measures against the targets of the incident, and compares them with others.
+func measured(now, was incident.Metrics, of incident.Incident) (list []measure) {
 	for _, k := range kinds {
 		at := func(m incident.Metrics) int64 { return min(k.of(m), k.end) * chartWidth / k.end }
 		list = append(list, measure{
-			Name: k.name, Now: k.spell(k.of(now)), Was: k.spell(k.of(of.Baseline)), Target: k.spell(k.of(of.Targets)),
-			Meets: k.of(now) < k.of(of.Targets), Changed: k.of(now) != k.of(of.Baseline), Bar: at(now), Ghost: at(of.Baseline), Mark: at(of.Targets),
+			Name: k.name, Now: k.spell(k.of(now)), Was: k.spell(k.of(was)), Target: k.spell(k.of(of.Targets)),
+			Meets: k.of(now) < k.of(of.Targets), Changed: k.of(now) != k.of(was), Worse: k.of(now) > k.of(was), Bar: at(now), Ghost: at(was), Mark: at(of.Targets),
 		})
 	}
 	return list

@@ -10,7 +10,7 @@ import (
 func TestMeasures(t *testing.T) {
 	at := func(latency, errors, pool int64) [3]string {
 		var got [3]string
-		for i, m := range measured(incident.Metrics{LatencyMillis: latency, ErrorsPerMille: errors, PoolPercent: pool}, incident.TheIncident) {
+		for i, m := range measured(incident.Metrics{LatencyMillis: latency, ErrorsPerMille: errors, PoolPercent: pool}, incident.TheIncident.Baseline, incident.TheIncident) {
 			got[i] = m.Now + map[bool]string{true: " meets ", false: " misses "}[m.Meets] + m.Target
 			if m.Bar < 0 || m.Bar > chartWidth || m.Mark <= 0 || m.Mark >= chartWidth {
 				t.Errorf("%s: the bar ends at %d, the target at %d of %d", m.Name, m.Bar, m.Mark, chartWidth)
@@ -32,6 +32,21 @@ func TestMeasures(t *testing.T) {
 	} {
 		if got := at(c.latency, c.errors, c.pool); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// a projection is compared with the measures as they are now, so that what it would make
+// worse after an execution is told, though it is better than the incident as it was found.
+func TestMeasuresAgainstNow(t *testing.T) {
+	mitigated := incident.Metrics{LatencyMillis: 1200, ErrorsPerMille: 6, PoolPercent: 31}
+	o := optionOf(incident.Mitigation{ID: "shift-traffic", Projected: incident.Metrics{LatencyMillis: 1800, ErrorsPerMille: 5, PoolPercent: 31}}, mitigated, incident.TheIncident)
+	if o.Missed != "p95 latency" || o.Worse != "p95 latency" {
+		t.Errorf("misses %q, makes worse %q", o.Missed, o.Worse)
+	}
+	for i, want := range []string{"1.2 s -> 1.8 s worse", "0.6 % -> 0.5 % better", "31 % -> 31 % the same"} {
+		if m := o.Measured[i]; m.Was+" -> "+m.Now+" "+m.Versus() != want {
+			t.Errorf("%+v, want %s", m, want)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -49,11 +48,7 @@ func Register(f *frame.Frame, p Plane) {
 		if err != nil {
 			return nil, err
 		}
-		d, err := show(s, nonce)
-		if err != nil {
-			return nil, err
-		}
-		return &frame.Page{Template: "incident", Title: "Incident " + s.Incident.ID, Now: s.Now, Own: "incident", Data: d}, nil
+		return &frame.Page{Template: "incident", Title: "Incident " + s.Incident.ID, Now: s.Now, Own: "incident", Data: show(s, nonce)}, nil
 	})
 }
 
@@ -64,6 +59,7 @@ type shown struct {
 	Measured []measure
 	Options  []option
 	Waits    *action     // nil: nothing is staged
+	Would    *option     // what the staged mitigation would do; nil: nothing is staged
 	Last     *action     // nil: nothing was executed
 	Effect   []effect    // of the last execution
 	Recent   []receipt   // newest first
@@ -74,12 +70,28 @@ type shown struct {
 	Seen     [3]verified // what was verified, one by one
 }
 
-// option is a mitigation with its projected effect.
+// option is a mitigation with its projected effect, compared with the measures as they are.
 type option struct {
 	incident.Mitigation
 	Measured []measure
 	Missed   string // names of the targets that it would miss; "" for none
+	Worse    string // names of the measures that it would make worse; "" for none
 	Staged   bool
+}
+
+func optionOf(m incident.Mitigation, now incident.Metrics, of incident.Incident) option {
+	o := option{Mitigation: m, Measured: measured(m.Projected, now, of)}
+	var missed, worse []string
+	for _, each := range o.Measured {
+		if !each.Meets {
+			missed = append(missed, each.Name)
+		}
+		if each.Worse {
+			worse = append(worse, each.Name)
+		}
+	}
+	o.Missed, o.Worse = strings.Join(missed, ", "), strings.Join(worse, ", ")
+	return o
 }
 
 // action is one exact action: all that an execution of it sends.
@@ -101,7 +113,11 @@ type receipt struct {
 	Sequence int64
 	At       string
 	Hash     string
+	Damaged  bool // what is stored cannot be read as a receipt
 }
+
+// unreadable is the outcome that is shown of a damaged receipt.
+const unreadable = "unreadable"
 
 // Arrival says how an approval reached the server; "" of another receipt.
 func (r *receipt) Arrival() string {
@@ -111,20 +127,16 @@ func (r *receipt) Arrival() string {
 	return ""
 }
 
-func show(s *control.Snapshot, nonce string) (*shown, error) {
-	d := &shown{Snapshot: s, Nonce: nonce, Measured: measured(s.Metrics, s.Incident), Tools: Tools, Returned: len(s.Receipts.Items)}
+func show(s *control.Snapshot, nonce string) *shown {
+	d := &shown{Snapshot: s, Nonce: nonce, Measured: measured(s.Metrics, s.Incident.Baseline, s.Incident), Tools: Tools, Returned: len(s.Receipts.Items)}
 	d.Seen = [3]verified{{"content hashes", s.Receipts.Verified.Hashes}, {"links", s.Receipts.Verified.Links}, {"signatures", s.Receipts.Verified.Signatures}}
 	titles := map[string]string{}
 	for _, m := range s.Mitigations {
 		titles[m.ID] = m.Title
-		o := option{Mitigation: m, Measured: measured(m.Projected, s.Incident), Staged: s.Staged != nil && s.Staged.MitigationID == m.ID}
-		var missed []string
-		for _, of := range o.Measured {
-			if !of.Meets {
-				missed = append(missed, of.Name)
-			}
+		o := optionOf(m, s.Metrics, s.Incident)
+		if o.Staged = s.Staged != nil && s.Staged.MitigationID == m.ID; o.Staged {
+			d.Would = &o
 		}
-		o.Missed = strings.Join(missed, ", ")
 		d.Options = append(d.Options, o)
 	}
 	if w := s.Staged; w != nil {
@@ -134,16 +146,18 @@ func show(s *control.Snapshot, nonce string) (*shown, error) {
 		d.Last = &action{titles[x.MitigationID], x.MitigationID, x.Version, x.Digest, x.IdempotencyKey}
 		d.Effect = effects(x.Before, x.After)
 	}
-	return d, d.list(s.Receipts.Items)
+	d.list(s.Receipts.Items)
+	return d
 }
 
-// list takes up the receipts, newest first.
-func (d *shown) list(items []evidence.Event) error {
+// list takes up the receipts, newest first. One that was damaged in the ledger is shown as
+// such: the page must tell it, beside the verification that failed.
+func (d *shown) list(items []evidence.Event) {
 	for i := len(items) - 1; i >= 0; i-- {
 		e := items[i]
 		r := receipt{Sequence: e.Sequence, At: e.Timestamp, Hash: e.Hash}
 		if err := json.Unmarshal(e.Data, &r.Receipt); err != nil {
-			return fmt.Errorf("incident: receipt %d cannot be read: %w", e.Sequence, err)
+			r.Receipt, r.Damaged = incident.Receipt{Outcome: unreadable}, true
 		}
 		if len(d.Recent) < apart {
 			d.Recent = append(d.Recent, r)
@@ -154,9 +168,15 @@ func (d *shown) list(items []evidence.Event) error {
 	if len(items) > 0 {
 		d.KeyID = items[len(items)-1].KeyID
 	}
-	return nil
 }
 
 // Done reports whether what is staged is what was executed last: then it can only be told
 // again.
 func (d *shown) Done() bool { return d.Waits != nil && d.Last != nil && d.Waits.Key == d.Last.Key }
+
+// Before reports whether the simulation was reset since the last execution: then its effect is
+// gone.
+func (d *shown) Before() bool {
+	x := d.Execution
+	return x != nil && (d.Metrics != x.After || (x.Outcome == incident.PartialFailure && d.Status != incident.RecoveryRequired))
+}

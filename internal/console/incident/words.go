@@ -8,6 +8,9 @@ import (
 	"countersign/internal/runbook/incident"
 )
 
+// shortHash is how many characters of a receipt's hash a wide table shows.
+const shortHash = 8
+
 // words are the functions of the template.
 var words = template.FuncMap{
 	"tone":     func(word string) string { return tones[word] },
@@ -17,12 +20,15 @@ var words = template.FuncMap{
 	"honest":   func(of string) string { return honesty[of] },
 	"day":      func(at string) string { day, _, _ := strings.Cut(frame.Stamp(at), " "); return day },
 	"hour":     func(at string) string { _, hour, _ := strings.Cut(frame.Stamp(at), " "); return hour },
-	"cut":      func(hash string) string { return hash[:8] },
+	"plain":    func(status string) string { return strings.ReplaceAll(status, "-", " ") },
+	"cut":      func(hash string) string { return hash[:min(len(hash), shortHash)] }, // what is stored may be damaged
+	"rest":     func(hash string) string { return hash[min(len(hash), shortHash):] },
 }
 
 // tones are the classes that give a word its colour; the word is always there too.
 var tones = map[string]string{
 	incident.Investigating: "going", incident.AwaitingApproval: "wait", incident.Mitigated: "good", incident.Monitoring: "wait", incident.RecoveryRequired: "danger",
+	unreadable:       "danger",
 	incident.Success: "good", incident.Blocked: "wait", incident.Error: "danger", incident.PartialFailure: "danger",
 	"active": "good", "expired": "danger", "consumed": "over", "none": "wait",
 	"low": "good", "medium": "wait",

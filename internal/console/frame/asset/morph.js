@@ -4,7 +4,7 @@
 // is, and so do open parts, dialogs, and what the page's scripts have closed. An element
 // that is marked data-script is filled in by a script and left to it.
 
-const kept = new Set(["open", "disabled", "aria-busy"]);
+const kept = new Set(["open", "disabled", "aria-busy", "aria-disabled"]);
 
 export function morph(from, to) {
   if (from.hasAttribute("data-script")) return;

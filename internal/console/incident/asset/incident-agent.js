@@ -8,18 +8,23 @@ const executing = "execute_approved_mitigation";
 // What no action has: a request with it executes nothing, whatever the server does.
 const noDigest = "0".repeat(64);
 const noKey = "rr_" + "0".repeat(32);
-// How the server refuses it, with nothing staged and with something else.
-const refused = { nothing_staged: 422, stale_execution: 412 };
+// How the server refuses it when it has compared the digest with what is staged, and how when
+// there was nothing to compare, which shows less.
+const enforcing = { reasonCode: "stale_execution", status: 412 };
+const nothing = { reasonCode: "nothing_staged", status: 422 };
 
 const byId = (id) => document.getElementById(id);
 
-// label says what a probe came to: "yes", "no" or "unknown".
+const spelled = { yes: "yes", no: "no", unknown: "not probed", unshown: "not shown" };
+
+// label says what a probe came to: "yes", "no", "unknown" before it, or "unshown" after one
+// that shows neither.
 function label(name, is, why) {
   const item = byId("label-" + name);
   const chip = item.querySelector(".chip");
   item.dataset.is = is;
-  chip.textContent = is === "unknown" ? "not probed" : is;
-  chip.className = "chip " + { yes: "good", no: "wait", unknown: "over" }[is];
+  chip.textContent = spelled[is];
+  chip.className = "chip " + { yes: "good", no: "wait", unknown: "over", unshown: "over" }[is];
   item.querySelector("p").textContent = why;
 }
 
@@ -106,8 +111,10 @@ async function enforcement(context, tools) {
     } else {
       result = await use(tools.find((tool) => tool.name === executing), input, "simulator");
     }
-    const enforced = refused[result.reasonCode] === result.status;
-    label("enforced", enforced ? "yes" : "no", enforced ? `The server refused with ${result.reasonCode}, probed ${how}.` : `The server answered ${result.status} ${result.reasonCode ?? ""}, probed ${how}.`);
+    const answered = ({ reasonCode, status }) => result.reasonCode === reasonCode && result.status === status;
+    if (answered(enforcing)) label("enforced", "yes", `One execution was refused: ${result.reasonCode}, probed ${how}.`);
+    else if (answered(nothing)) label("enforced", "unshown", `One execution was refused: ${result.reasonCode}, probed ${how}. Nothing is staged that its digest could differ from: stage a mitigation and probe again.`);
+    else label("enforced", "no", `The server answered ${result.status} ${result.reasonCode ?? ""}, probed ${how}.`);
   } catch (error) {
     label("enforced", "no", `The call failed: ${error?.name ?? "error"}.`);
   }

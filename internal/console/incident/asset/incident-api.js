@@ -11,15 +11,17 @@ export async function ask(operation, channel, members) {
   return { ok: answer.ok, status: answer.status, body: await answer.json().catch(() => null) };
 }
 
-// update shows what is recorded now.
+// update shows what is recorded now, and reports whether it could.
 export async function update() {
-  if (await refresh()) state("live");
+  const current = (await refresh()) === true;
+  if (current) state("live");
+  return current;
 }
 
 // use runs a tool. What was given is sent as it is, so that the server refuses what does not
 // belong there; what would take the place of the tool's own members is sent under another name.
 export async function use(tool, input, channel) {
-  const members = {};
+  const members = Object.create(null); // in which "__proto__" is a member like any other
   const given = input !== null && typeof input === "object" && !Array.isArray(input) ? input : { arguments: input };
   for (const [name, value] of Object.entries(given)) members[name === "operation" || name === "channel" ? "arguments." + name : name] = value;
   try {

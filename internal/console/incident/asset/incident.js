@@ -3,46 +3,74 @@
 import { say, explain } from "./act.js";
 import { ask, update } from "./incident-api.js";
 import { offer } from "./incident-agent.js";
+import { guard, aim, inert, mine } from "./incident-guard.js";
+import { watchExpiry } from "./incident-expiry.js";
 
 const every = 3_000; // milliseconds between two looks at what another tab or an agent did
 
-// Where to go on when what was pressed is gone.
-const after = { approve: "execute", execute: "execution", stage: "action", reset: "status" };
+// Where to go on when what was pressed is gone: to where it is read, never to a button.
+const after = { approve: "action-title", execute: "execution-title", stage: "action-title", reset: "status" };
 
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.classList.contains("ask")) return;
   event.preventDefault();
-  if (form.getAttribute("aria-busy")) return;
+  const button = form.querySelector("button");
+  if (form.getAttribute("aria-busy") || inert(button)) return;
   form.setAttribute("aria-busy", "true");
   told = "";
   const { operation } = form.dataset;
-  const button = form.querySelector("button");
+  const members = aim(form);
+  said.replaceChildren();
+  place(form).append(said);
+  let lost = false;
   try {
-    const { ok, status, body } = await ask(operation, "human", entered(form));
-    if (ok && body) tell(body);
-    else if (body) await explain(body);
-    else say(`The server answered ${status} and did not say why.`, true);
+    const { ok, status, body } = await ask(operation, "human", members);
+    if (ok && body) {
+      mine(operation, body.snapshot);
+      tell(operation, body);
+    } else if (body) {
+      await explain(body, !body.snapshot); // what was decided says itself what to do next
+    } else {
+      say(`The server answered ${status} and did not say why.`, true);
+    }
+    dismissible(button);
   } catch {
-    const again = operation === "execute" ? ["Execute or repeat it: the same key gets the same record, and nothing is applied twice."] : [];
-    say("No answer came. Whether it was recorded is not known; below is what is recorded now.", true, again);
+    lost = true;
   }
-  dismissible();
   form.removeAttribute("aria-busy");
-  await update();
+  const current = await update();
+  if (lost) {
+    noAnswer(operation, current);
+    dismissible(button);
+  }
   told = standing();
   if (!document.contains(button)) document.getElementById(after[operation])?.focus();
 });
 
+// place is where the message of a form goes: beside it, where nothing is covered.
+function place(form) {
+  return form.dataset.replay === undefined ? form.closest("li, section").querySelector(".told") : document.getElementById("told-execution");
+}
+
 // tell says what the receipt of a request says.
-function tell({ replayed, receipt, result }) {
+function tell(operation, { replayed, receipt, result }) {
   const { detail, outcome } = receipt.data;
   if (replayed) say("Same record, nothing applied again.", false, [`The execution ${result.execution.id} is told again.`]);
   else say(detail, outcome !== "success");
+  if (operation !== "stage") return;
+  const line = document.createElement("p");
+  const link = document.createElement("a");
+  link.href = "#action-title";
+  link.textContent = "Go to the exact action";
+  line.append(link);
+  said.append(line);
 }
 
-function entered(form) {
-  return Object.fromEntries([...form.querySelectorAll("input")].map((input) => [input.name, input.dataset.number === undefined ? input.value : Number(input.value)]));
+function noAnswer(operation, current) {
+  const below = current ? "Below is what is recorded now." : "The page could not be read again either: what is below may be old.";
+  const again = operation === "execute" ? ["Execute or repeat it: the same key gets the same record, and nothing is applied twice."] : [];
+  say(`No answer came. Whether it was recorded is not known. ${below}`, true, again);
 }
 
 const said = document.getElementById("said");
@@ -54,9 +82,9 @@ function standing() {
   return version + " " + approval;
 }
 
-// dismissible adds a button that clears the message, which stays in view until then, or until
-// what it is about has changed.
-function dismissible() {
+// dismissible adds a button that clears the message, which stays until then, or until what
+// it is about has changed.
+function dismissible(pressed) {
   const button = document.createElement("button");
   button.type = "button";
   button.id = "dismiss";
@@ -64,13 +92,14 @@ function dismissible() {
   button.textContent = "Dismiss";
   button.addEventListener("click", () => {
     said.replaceChildren();
-    document.getElementById("main").focus({ preventScroll: true });
+    (document.contains(pressed) ? pressed : document.getElementById("action-title")).focus({ preventScroll: true });
   });
   said.append(button);
 }
 
 // look shows what became of the incident meanwhile.
 async function look() {
+  if (document.querySelector(".ask[aria-busy]")) return; // which looks itself
   await update();
   if (told !== "" && told !== standing() && !document.querySelector(".ask[aria-busy]")) {
     told = "";
@@ -86,6 +115,8 @@ function watch() {
   look();
   timer = setInterval(look, every);
 }
+guard();
 document.addEventListener("visibilitychange", watch);
 watch();
+watchExpiry();
 offer();
