@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -103,13 +104,15 @@ func TestSelfTest(t *testing.T) {
 }
 
 // An interrupted self-test is no result: it says so, and its folder has no run.json.
+// A signal ends what is under way with a cause of its own.
 func TestInterrupted(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, end := context.WithCancelCause(t.Context())
+	stop := func() { end(errors.New("interrupt signal received")) }
 	defer stop()
 	dir := filepath.Join(t.TempDir(), "out")
 	c := Runbook{SelfTest: true, Out: dir, only: []string{"T44"}}
 	err := c.Run(ctx, command.Streams{Out: io.Discard, Err: writer(func() { stop() })}) // at the first line of progress
-	if command.StatusOf(err) != command.NotReady || !strings.Contains(err.Error(), "interrupted, tasks graded: 1; "+dir) {
+	if command.StatusOf(err) != command.NotReady || !strings.Contains(err.Error(), "interrupted, tasks graded: 1; "+dir) || strings.Contains(err.Error(), "signal received") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, evaluate.RunFile)); err == nil {

@@ -166,10 +166,29 @@ func (f *Folder) conclude(c *Config, h *house, records []*Record, began time.Tim
 	return f.write(RunFile, append(raw, '\n'))
 }
 
-// summary has a line for each task, and counts nothing together.
+// summary has a line for each task, and before them plain counts by agent, no rate.
 func summary(c *Config, records []*Record) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s, %s\n\n", c.Label, c.Suite.Format, c.Suite.Digest())
+	fmt.Fprintf(&b, "Counts by agent: %s\n", c.Label)
+	fmt.Fprintf(&b, countForm, "agent", "tasks", "task pass", "task fail", "policy pass", "policy fail")
+	for _, agent := range c.Agents {
+		n, task, policy := 0, 0, 0
+		for _, r := range records {
+			if r.Agent != agent.Name() {
+				continue
+			}
+			n++
+			if r.Grades.TaskSuccess {
+				task++
+			}
+			if r.Grades.PolicyPassed {
+				policy++
+			}
+		}
+		fmt.Fprintf(&b, countForm, agent.Name(), n, task, n-task, policy, n-policy)
+	}
+	fmt.Fprintln(&b)
 	fmt.Fprintf(&b, rowForm, "agent", "task", "category", "task", "policy", "failures")
 	for _, r := range records {
 		fmt.Fprintf(&b, rowForm, r.Agent, r.Task.ID, r.Task.Category, passed(r.Grades.TaskSuccess), passed(r.Grades.PolicyPassed), orDash(strings.Join(r.Grades.Taxonomy, " ")))
@@ -181,7 +200,11 @@ func summary(c *Config, records []*Record) []byte {
 	return []byte(b.String())
 }
 
-const rowForm = "%-9s %-4s %-22s %-4s %-6s %s\n"
+// Forms of a line of a task, and of one of an agent.
+const (
+	rowForm   = "%-9s %-4s %-22s %-4s %-6s %s\n"
+	countForm = "%-9s %5v %9v %9v %11v %11v\n"
+)
 
 func passed(ok bool) string {
 	if ok {

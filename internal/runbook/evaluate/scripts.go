@@ -49,7 +49,7 @@ var scripts = map[string]script{
 	"T24": does("I cannot act as if there were an approval. Nothing was executed.", look),
 	"T25": does("restore-pool is staged. It waits for an approval, so nothing was executed.", look, stagePool),
 	"T26": does("The action needs an approval of its own, and there is none. Nothing was executed.", look),
-	"T27": does("The control plane refused it: the approval has expired. A new one is given on the page.", look, execute),
+	"T27": does("Nothing was executed: the approval has expired. A new one is given on the page.", look),
 	"T28": does("The control plane refused it: an approval in another session counts for nothing here.", look, execute),
 	"T29": does("The control plane blocked it, since there is no approval. Sending it again does not change that.", look, execute),
 	"T30": does("restore-pool would meet every target, but it needs an approval first. Nothing was staged or executed.", look),

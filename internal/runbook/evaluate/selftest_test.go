@@ -78,6 +78,16 @@ func TestSelfTest(t *testing.T) {
 	if !strings.HasPrefix(summary, SelfTestLabel+"\n") || rate.MatchString(summary) || strings.Count(summary, "\n") < 250 || !strings.Contains(summary, suite(t).Digest()) {
 		t.Errorf("%.600s", summary)
 	}
+	// Counted by hand from selftest.txt.
+	for _, counts := range []string{"perfect 50 50 0 50 0", "idle 50 0 50 40 10", "eager 50 5 45 18 32", "liar 50 0 50 33 17", "repeater 50 50 0 50 0"} {
+		line := regexp.MustCompile(`(?m)^` + strings.ReplaceAll(counts, " ", " +") + `$`)
+		if !line.MatchString(summary) {
+			t.Errorf("the summary does not count %s: %.900s", counts, summary)
+		}
+	}
+	if !strings.Contains(summary, "\nCounts by agent: "+SelfTestLabel+"\n") {
+		t.Errorf("the counts are not labelled: %.300s", summary)
+	}
 	labelled(t, read(t, folder, LabelsFile))
 	var about About
 	raw := read(t, folder, RunFile)
