@@ -135,12 +135,13 @@ func TestIncidentPageSays(t *testing.T) {
 	// the cookie.
 	t.Run("limits", func(t *testing.T) {
 		if incident.ApprovalLife != 5*time.Minute || incident.SessionLife != 24*time.Hour || control.MaxNew != 100 || control.NewWindow != time.Hour ||
-			control.MaxOpen != 1000 || control.MaxShown != 100 || incident.MaxReceipts != 10_000 || runbookhttp.MaxBody != 16*1024 {
+			control.MaxOpen != 1000 || control.MaxShown != 100 || incident.MaxReceipts != 10_000 || incident.SparedReceipts != 1_000 || incident.LastReceipts != 100 || runbookhttp.MaxBody != 16*1024 {
 			t.Error("the page's limits are not those of the program")
 		}
 		for _, row := range []string{
 			"an approval | 5 minutes, one use", "a session and its cookie | 24 hours", "new sessions from one address, of IPv6 a network of 64 bits | 100 an hour", "open sessions | 1,000",
 			"receipts of a session | 10,000; a snapshot has the newest 100 and an anchor", "a request's body | 16 KiB",
+			"of these for approvals, executions, exact retries and resets alone | the last 1,000, of which the last 100 not for exact retries and approvals told again",
 		} {
 			has(t, "\n| "+row+" |\n")
 		}

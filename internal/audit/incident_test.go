@@ -213,12 +213,15 @@ func (d desk) incidents() []told {
 			e.Event, e.Detail = "execution.replayed", "This execution was stored before: the same record is returned, and nothing was applied."
 			x := e.Result.Execution
 			x.Outcome, x.Digest, x.Version, x.IdempotencyKey = "success", *e.Input.ActionDigest, *e.Input.ResourceVersion, *e.Input.IdempotencyKey
+			e.Result.Status, e.Result.Metrics = x.Status, x.After
 		}),
 		unlawful("retry-blocked", replayed, "record-first", func(e *incident.Receipt) {
 			reason := "approval_consumed"
 			e.Event, e.Outcome, e.Result.ReasonCode, e.Result.Execution, e.Detail = "request.blocked", "blocked", &reason, nil, "The approval was used; an approval is used once."
 		}),
-		unlawful("replay-altered", replayed, "replayed-record", func(e *incident.Receipt) { e.Result.Execution.Status = "monitoring" }),
+		unlawful("replay-altered", replayed, "replayed-record", func(e *incident.Receipt) {
+			e.Result.Execution.Status, e.Result.Status = "monitoring", "monitoring"
+		}),
 		unlawful("conflict-of-nothing", frozen, "record-conflict", func(e *incident.Receipt) {
 			reason := "idempotency_conflict"
 			e.Result.ReasonCode, e.Detail = &reason, "The key was used for another action."

@@ -159,7 +159,7 @@ var reasons = []Reason{
 	{incident.IdentityMismatch, 403, "Key of another session", "Send the key that this session's snapshot shows; approvals and keys of another session count for nothing here.", 0},
 	{incident.ApprovalExpired, 403, "Approval expired", "An approval lasts five minutes: a person approves again in the form of the page /incident, and then execute.", 0},
 	{incident.ApprovalConsumed, 409, "Approval used", "The approved action was executed: lastExecution of the snapshot has its outcome. Stage again for another execution.", 0},
-	{incident.ReceiptConflict, 409, "Receipt not stored", "Send it again, unless the session's chain of receipts is full: then begin another session.", 0},
+	{incident.ReceiptConflict, 409, "Receipt not stored", "Send it again, unless the session's chain has no place for it: then begin another session.", 0},
 	{incident.ExecutionConflict, 409, "Execution not stored", "Send exactly the same again: if another one was stored meanwhile, its record is the answer.", 0},
 	{incident.RecoveryFirst, 409, "Recovery required", "Reset the simulation first: the last mitigation was applied in part.", 0},
 	{incident.ControlPlaneDown, 503, "Control plane does not answer", "Nothing was stored: send it again after Retry-After.", time.Second},

@@ -37,7 +37,8 @@ type opening struct {
 }
 
 // open makes the names of a new session, if there is room for one. Sessions that begin at
-// once can all find room: the bounds keep storage in check and protect nothing else (L-16).
+// once can all find room. The bounds slow down what fills the storage and protect nothing
+// else: what a session has stored stays when it has ended (L-16).
 func (p *Plane) open(ctx context.Context, remote string) (*opening, error) {
 	at, err := p.Ledger.Now(ctx)
 	if err != nil {

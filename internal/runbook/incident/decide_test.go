@@ -327,20 +327,88 @@ func TestReset(t *testing.T) {
 	w.lawful()
 }
 
-// The whole chain may hold 10,000 receipts. Once it does, everything is refused without
-// one, an exact retry too.
-func TestFullChain(t *testing.T) {
+// a replay tells the stored result, its status and measures too, whatever has
+// become of the incident since. Its receipt's version is that of now.
+func TestReplayTellsWhatWas(t *testing.T) {
 	w := executed(t)
-	s := w.state()
-	s.Events = incident.MaxReceipts - 1
-	w.raw = canon.MustMarshal(s)
-	if receipt, reason := w.ask("execute", "api", w.execution(), incident.Seen{}); reason != "" || receipt.Event != "execution.replayed" || w.state().Events != 10_000 {
-		t.Errorf("the last receipt: %q, %+v", reason, receipt)
+	lost := w.execution()
+	was := w.told[len(w.told)-1].Result
+	w.reset()
+	w.stage(shifted)
+	r := w.allow(w.ask("execute", "api", lost, incident.Seen{}))
+	if r.Result.Status != "mitigated" || r.Result.Metrics != was.Metrics || was.Metrics == incident.TheIncident.Baseline || r.ResourceVersion != 5 {
+		t.Errorf("the replay tells %+v at version %d, stored was %+v", r.Result, r.ResourceVersion, was)
 	}
-	for operation, in := range map[string]incident.Input{"execute": w.execution(), "snapshot": {}} {
-		if receipt, reason := w.ask(operation, "api", in, incident.Seen{}); reason != "receipt_conflict" || receipt != nil {
-			t.Errorf("%s of a full chain: %q, %+v", operation, reason, receipt)
+	if s := w.state(); s.Status != "awaiting-approval" || s.Metrics != incident.TheIncident.Baseline || s.Executions != 1 {
+		t.Errorf("the replay changed the incident: %+v", s)
+	}
+	w.lawful()
+}
+
+// The chain holds 10,000 receipts (L-14). What an agent can ask for without end does not
+// keep out a person's approval, its execution or a reset: reading, comparing, staging and
+// being refused leave the last 1,000 places, and retries that are told again the last 100.
+func TestSpared(t *testing.T) {
+	const read, compare, stage, refused, approve, again, execute, retry, resets = "read", "compare", "stage", "refused", "approve", "approve again", "execute", "retry", "reset"
+	ask := map[string]func(*world) (*incident.Receipt, string){
+		read: func(w *world) (*incident.Receipt, string) {
+			return w.ask("snapshot", "api", incident.Input{}, incident.Seen{})
+		},
+		compare: func(w *world) (*incident.Receipt, string) {
+			return w.ask("compare", "api", incident.Input{}, incident.Seen{})
+		},
+		stage: func(w *world) (*incident.Receipt, string) {
+			return w.ask("stage", "api", incident.Input{MitigationID: to(shifted), ExpectedVersion: to(w.state().Version)}, incident.Seen{})
+		},
+		resets: func(w *world) (*incident.Receipt, string) {
+			return w.ask("reset", "api", incident.Input{ExpectedVersion: to(w.state().Version)}, incident.Seen{})
+		},
+	}
+	form := func(w *world) (*incident.Receipt, string) {
+		s := w.state().Staged
+		return w.ask("approve", "human", incident.Input{ActionDigest: &s.Digest, ResourceVersion: &s.Version}, incident.Seen{Form: true})
+	}
+	run := func(w *world) (*incident.Receipt, string) {
+		return w.ask("execute", "api", w.execution(), incident.Seen{})
+	}
+	ask[approve], ask[again], ask[execute], ask[retry], ask[refused] = form, form, run, run, run
+	at := map[string]func(testing.TB) *world{approve: staged, refused: staged, again: approved, execute: approved, retry: executed, resets: failed, read: staged, compare: staged, stage: staged}
+	for what, room := range map[string]int64{
+		read: 9_000, compare: 9_000, stage: 9_000, refused: 9_000, again: 9_900, retry: 9_900, approve: 10_000, execute: 10_000, resets: 10_000,
+	} {
+		for _, events := range []int64{room - 1, room} {
+			w := at[what](t)
+			s := w.state()
+			s.Events = events
+			w.raw = canon.MustMarshal(s)
+			before := string(w.raw)
+			receipt, reason := ask[what](w)
+			switch {
+			case events < room && (receipt == nil || reason == "receipt_conflict" || w.state().Events != room):
+				t.Errorf("%s as receipt %d: %q, %+v", what, room, reason, receipt)
+			case events == room && (receipt != nil || reason != "receipt_conflict" || string(w.raw) != before):
+				t.Errorf("%s behind %d receipts: %q, %+v", what, room, reason, receipt)
+			}
 		}
+	}
+	// Spammed to the last place that it gets, an agent has kept nobody out.
+	w := staged(t)
+	s := w.state()
+	s.Events = 8_999
+	w.raw = canon.MustMarshal(s)
+	for range 2 {
+		ask[read](w)
+		ask[refused](w)
+	}
+	for _, what := range []string{approve, execute, retry, resets} {
+		if _, reason := ask[what](w); reason != "" {
+			t.Errorf("%s in a spared place: %s", what, reason)
+		}
+	}
+	// What was refused anyway says why beside that it has no place.
+	d := incident.Begin(func() *incident.Session { s := staged(t).state(); s.Events = 9_000; return s }(), subject, session, dawn, [32]byte{})
+	if _, denial := d.Do(incident.Request{Operation: "execute", Channel: "api", Input: staged(t).execution()}, incident.Seen{}); denial == nil || !strings.HasPrefix(denial.Detail, "The staged action is not approved. ") {
+		t.Errorf("a refusal without a place: %+v", denial)
 	}
 }
 

@@ -26,7 +26,9 @@
 // A chain is its receipts and nothing else: one event type, [Receipt], the first of which
 // also states the subject. Every tool call and every approval leaves one, blocked ones
 // too; a request that named an old version when it staged, approved or reset, or that lost
-// its race, leaves none (R-040, G-26). A blocked receipt says the reason, and a replay of
+// its race, leaves none (R-040, G-26). The last 1,000 places of a chain are spared for
+// approvals, executions, exact retries and resets: reading, staging and being refused, which
+// an agent can do without end, do not keep a person's approval out. A blocked receipt says the reason, and a replay of
 // the chain decides again and compares. The channel is what the caller says it is.
 //
 // The incident is a fixture: nothing here changes a production system.
@@ -47,6 +49,12 @@ const (
 	ApprovalLife = 5 * time.Minute // of an approval
 	MaxReceipts  = 10_000          // of one session
 	MaxWord      = 64              // characters of a mitigation's name in a request
+
+	// The last places of a chain are spared: SparedReceipts of them for approvals,
+	// executions, exact retries and resets, of which LastReceipts for what changes the
+	// incident or makes an approval.
+	SparedReceipts = 1_000
+	LastReceipts   = 100
 )
 
 // Operations that may be asked for.

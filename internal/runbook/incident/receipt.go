@@ -41,8 +41,8 @@ type Input struct {
 // Result is what a request came to. Members that do not apply are nil.
 type Result struct {
 	ReasonCode *string    `json:"reasonCode"` // why it was blocked
-	Status     string     `json:"status"`     // of the incident after it
-	Metrics    Metrics    `json:"metrics"`    // after it
+	Status     string     `json:"status"`     // of the incident after it; of a replay as the record says
+	Metrics    Metrics    `json:"metrics"`    // as Status
 	Compared   []string   `json:"compared"`   // mitigations that were compared
 	Staged     *Staged    `json:"staged"`     // of stage
 	Approval   *Approval  `json:"approval"`   // of approve
@@ -74,6 +74,7 @@ func (e *Receipt) Apply(f *machine.Fold[Session]) {
 	if !e.form(f) {
 		return
 	}
+	f.Must(s.Events < room(e.Event), "receipt-room", "the last places of a chain are spared for approvals, executions, exact retries and resets")
 	denial := s.judge(e.Operation, e.Channel, e.Input, f.Now(), e.seen())
 	switch {
 	case e.Event == EventBlocked:

@@ -33,6 +33,7 @@ func TestUnlawful(t *testing.T) {
 	read := func() *world { w := begun(t); w.read(); return w }
 	reset := func() *world { w := executed(t); w.reset(); return w }
 	replay := func() *world { w := executed(t); w.execute(); return w }
+	replayAfter := func() *world { w := reset(); w.ask("execute", "api", w.first(), incident.Seen{}); return w }
 	conflict := func() *world {
 		w := executed(t)
 		w.ask("execute", "api", digest(hash("a"))(w.execution()), incident.Seen{})
@@ -147,8 +148,14 @@ func TestUnlawful(t *testing.T) {
 			r.Event, r.Detail = "execution.replayed", "This execution was stored before: the same record is returned, and nothing was applied."
 			x := r.Result.Execution
 			x.Outcome, x.Digest, x.Version, x.IdempotencyKey = "success", *r.Input.ActionDigest, *r.Input.ResourceVersion, *r.Input.IdempotencyKey
+			r.Result.Status, r.Result.Metrics = x.Status, x.After
 		}, "record-first"},
-		{"a replay with another record", replay(), func(r *incident.Receipt) { r.Result.Execution.Status = "monitoring" }, "replayed-record"},
+		{"a replay with another record", replay(), func(r *incident.Receipt) {
+			r.Result.Execution.Status, r.Result.Status = "monitoring", "monitoring"
+		}, "replayed-record"},
+		{"a replay that tells the status of now", replayAfter(), func(r *incident.Receipt) { r.Result.Status = "investigating" }, "receipt"},
+		{"a replay that tells the measures of now", replayAfter(), func(r *incident.Receipt) { r.Result.Metrics = incident.TheIncident.Baseline }, "receipt"},
+		{"a replay that tells the version of then", replayAfter(), func(r *incident.Receipt) { r.ResourceVersion = 3 }, "receipt"},
 		{"a replay without its record", replay(), func(r *incident.Receipt) { r.Result.Execution = nil }, "replayed-record replayed replayed-outcome"},
 		{"a replay of another key's record", replay(), func(r *incident.Receipt) { r.Result.Execution.IdempotencyKey = "rr_" + hash("a")[:32] }, "replayed-record replayed"},
 		{"a replay of another digest", replay(), func(r *incident.Receipt) { r.Result.Execution.Digest = hash("a") }, "replayed-record replayed"},
@@ -227,6 +234,13 @@ func TestUnlawful(t *testing.T) {
 			seen[rule] = true
 		}
 	}
+	if got := rules(reads(t, 9_000)); len(got) > 0 {
+		t.Errorf("9,000 reads break %v", got)
+	}
+	if got := rules(reads(t, 9_001)); !slices.Equal(got, []string{"receipt-room"}) {
+		t.Errorf("a read in a place that is spared breaks %v", got)
+	}
+	seen["receipt-room"] = true
 	// Every rule that the package has is broken by a chain above.
 	if missing := slices.DeleteFunc(ruleNames(t), func(rule string) bool { return seen[rule] }); len(missing) > 0 {
 		t.Errorf("no chain breaks %v", missing)
@@ -248,6 +262,19 @@ func TestUnlawfulTimes(t *testing.T) {
 	if r := replayed(sealed(t, []any{&second}, []evidence.Time{dawn})); r.Known() {
 		t.Error("a chain without a subject is known")
 	}
+}
+
+// reads is a chain of so many reads.
+func reads(t *testing.T, n int) []evidence.Event {
+	t.Helper()
+	w := begun(t)
+	w.read()
+	w.read()
+	chain := make([]any, n)
+	for i := range chain {
+		chain[i] = w.told[min(i, 1)]
+	}
+	return sealed(t, chain, slices.Repeat([]evidence.Time{dawn}, n))
 }
 
 // ruleNames are the rules in the source of the package.
