@@ -108,6 +108,7 @@ func TestIncidentPageSays(t *testing.T) {
 	t.Run("evaluation", func(t *testing.T) {
 		has(t, "A test can prove that code refuses an expired approval; it cannot prove that a model chooses the right tool")
 		has(t, "no live run has taken place and no result of one exists")
+		has(t, "`successful_execution` wants exactly one execution, and `blocked_execution` an attempt that the control plane blocked")
 		has(t, `That a description says "a person approves", or an annotation "consequential", is advice`)
 	})
 	// R-067: the tools of G-24, and none that approves.
@@ -125,7 +126,7 @@ func TestIncidentPageSays(t *testing.T) {
 			"nothing_staged": 422, "invalid_mitigation": 422, "stale_state": 409, "stale_approval": 412, "stale_execution": 412, "stale_reset": 412,
 			"approval_required": 403, "identity_mismatch": 403, "approval_expired": 403, "approval_consumed": 409, "idempotency_conflict": 409,
 			"receipt_conflict": 409, "execution_conflict": 409, "origin_rejected": 403, "content_type_rejected": 415, "invalid_json": 400,
-			"invalid_request": 422, "control_plane_unavailable": 503, "recovery_required": 409, "FROZEN": 409, "BODY_TOO_LARGE": 413, "RATE_LIMITED": 429,
+			"invalid_request": 422, "control_plane_unavailable": 503, "recovery_required": 409, "FROZEN": 409, "BODY_TOO_LARGE": 413, "RATE_LIMITED": 429, "NOT_FOUND": 404, "METHOD_NOT_ALLOWED": 405,
 		} {
 			has(t, fmt.Sprintf("\n| `%s` | %d | ", code, status))
 		}
