@@ -25,7 +25,7 @@ import (
 type demoCommand struct {
 	Dir      string `placeholder:"D" help:"Folder for everything the demo makes: a new one, an empty one, or that of an earlier demo. Default: a new temporary one."`
 	JSON     bool   `name:"json" help:"Print one JSON object a line; the last is {\"result\": \"ok\"}, or \"failed\" with a reason."`
-	Wait     bool   `help:"Leave everything up at the end and print what a person needs to be the agent, until Ctrl-C. The evidence of that run is exported then."`
+	Wait     bool   `help:"Leave everything up at the end and print what a person needs to be the agent, until Ctrl-C. The evidence of the run that you play is exported then; with --incident nothing more is."`
 	Incident bool   `help:"Show the governed incident workflow instead."`
 }
 
@@ -38,9 +38,11 @@ and is paused. Evidence of both is exported to D/evidence.json and D/evidence-re
 to D/evidence.pub, and both are verified. With --wait the run that you play is exported to
 D/evidence-yours.json.
 
-With --incident it is the incident workflow alone, a simulation: an agent stages a mitigation, is refused and cannot
-approve; the demo plays the person, which it says; the action is executed once and told again to a retry. The
-evidence is D/evidence-incident.json, and --wait prints the address of the page. In --json runId is then the session,
+With --incident it is the incident workflow alone, a simulation: an agent stages a mitigation and is refused; it has
+no tool that approves, and its attempts through the API are refused (whoever controls the page can press its
+button). The demo plays the person, which it says; the action is executed once and told again to a retry. The
+evidence is D/evidence-incident.json, and --wait prints the address of the page; what is done there belongs to the
+browser's own session, whose evidence the page has to download. In --json runId is then the session,
 permitId the approval and receiptId the receipt; with --wait one line more has origin and page.
 
 ` + members + ` With --wait one line more has runId, origin, token and expiresAt.

@@ -56,7 +56,7 @@ var (
 		{who: scripted.Actor, what: "stage shift-traffic", ask: stage("shift-traffic"), verdict: scripted.OK, status: http.StatusOK},
 		{who: scripted.Actor, what: "use the old key for it", ask: borrow, verdict: scripted.Refused, status: http.StatusConflict, reason: incident.IdempotencyConflict},
 		{who: scripted.Actor, what: "stage scale-workers instead", ask: stage("scale-workers"), verdict: scripted.OK, status: http.StatusOK},
-		{who: scripted.Actor, what: "execute what is staged no more", ask: execute(second), verdict: scripted.Refused, status: http.StatusPreconditionFailed, reason: incident.StaleExecution},
+		{who: scripted.Actor, what: "execute the action staged before", ask: execute(second), verdict: scripted.Refused, status: http.StatusPreconditionFailed, reason: incident.StaleExecution},
 		{who: scripted.Actor, what: "reset an old version", ask: reset(1), verdict: scripted.Refused, status: http.StatusPreconditionFailed, reason: incident.StaleReset, silent: true},
 		{who: scripted.Actor, what: "reset the simulation", ask: reset(0), verdict: scripted.OK, status: http.StatusOK},
 	}
