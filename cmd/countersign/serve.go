@@ -108,6 +108,9 @@ func (c *serveCommand) announce(a *app.App, w io.Writer) {
 			state := "on"
 			if !x.Available {
 				state = "off: " + x.Reason
+				if part.name == "channel" {
+					state = "off for runs: " + x.Reason // a channel of incident receipts is what their caller says
+				}
 			}
 			fmt.Fprintf(w, "%-9s %-8s %s\n", part.name, x.Name, state)
 		}

@@ -48,6 +48,10 @@ func TestServeSaysWhetherTheIncidentIsOn(t *testing.T) {
 		if !strings.Contains(out.String(), want) || strings.Count(out.String(), "incident  ") != 1 {
 			t.Errorf("on is %t: want %q in\n%s", on, want, &out)
 		}
+		// A receipt may say webmcp: that the channel is off is said of runs alone.
+		if !strings.Contains(out.String(), "channel   webmcp   off for runs: not built\n") || strings.Contains(out.String(), "webmcp   off:") {
+			t.Errorf("of the channel webmcp it says\n%s", &out)
+		}
 		must(t, a.Close())
 	}
 }
