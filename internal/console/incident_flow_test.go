@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ func TestIncidentPage(t *testing.T) {
 	t.Run("raced", beside(raced))
 	// R-006, R-029: an answer that is lost.
 	t.Run("lost answer", beside(answerLost))
+	// R-016, R-019, R-028: what is approved is what a press was aimed at.
+	t.Run("baited", beside(baited))
+	t.Run("key held", beside(keyHeld))
 	// R-064 to R-066, R-070: what the page says of itself, and to whom.
 	t.Run("public", beside(public))
 }
@@ -49,6 +53,11 @@ func byMouse(t *testing.T, h *house) {
 	b.expect("403")
 	b.click("stage-restore-pool")
 	b.reaches("awaiting-approval", 2)
+	for _, want := range []string{"Set max connections back from 40 to 120.", "checkout-api", "low risk", "p95 latency\t4.8 s\t1.2 s\tbetter\t< 1.5 s, met", "pool in use\t94 %\t31 %\tbetter\t< 75 %, met"} {
+		b.shows("#effect", want)
+	}
+	b.shows("#refused", "An execution will be refused: it is not approved.")
+	b.shows("#said a", "Go to the exact action")
 	digest := b.text("#digest")
 	if len(digest) != 64 || !strings.HasPrefix(b.text("#key"), "rr_") || !b.has("#approve") || b.has("#approval") {
 		t.Errorf("what is staged: digest %q, key %q", digest, b.text("#key"))
@@ -69,6 +78,11 @@ func byMouse(t *testing.T, h *house) {
 	b.reaches("mitigated", 3)
 	for _, want := range []string{"1.2 s", "0.6 %", "31 %"} {
 		b.shows("#happened", want)
+	}
+	b.shows("#receipt-1 [data-th=tool]", "page control\nbelongs to stage_mitigation") // no tool was called
+	b.shows("#receipt-3 [data-th=tool]", "page control\nbelongs to no tool")
+	if got := b.text("#execution-title"); got != "Last execution" {
+		t.Errorf("before a reset: %q", got)
 	}
 	record := b.text("#record")
 	b.click("dismiss")
@@ -95,6 +109,8 @@ func byMouse(t *testing.T, h *house) {
 	b.click("reset")
 	b.reaches("investigating", 4)
 	b.receipts(6)
+	b.shows("#execution-title", "Last execution, before the reset")
+	b.shows("#before-reset", "nothing of this execution's effect is left")
 	if b.has("#approve") || b.has("#execute") {
 		t.Error("after a reset something can be approved or executed")
 	}
@@ -203,6 +219,7 @@ func (b *tab) throughSimulator(t *testing.T) {
 		{"execute_approved_mitigation", "", `"approval_required"`},
 		{"stage_mitigation", `{"mitigationId": "delete-database", "expectedVersion": 2}`, `"invalid_mitigation"`},
 		{"execute_approved_mitigation", `{"operation": "approve", "channel": "human"}`, `"invalid_request"`},
+		{"get_incident_snapshot", `{"__proto__": {}}`, `"invalid_request"`}, // sent as it is
 		{"execute_approved_mitigation", `{`, `nothing was sent`},
 	} {
 		if got := b.simulate(step.tool, step.arguments); !strings.Contains(got, step.shows) {
@@ -355,6 +372,10 @@ func raced(t *testing.T, h *house) {
 	b.reaches("awaiting-approval", 3)
 	eval[bool](other, `(() => { const s = document.querySelector("#stage-scale-workers"), a = document.querySelector("#approve"); a.click(); return true; })()`)
 	other.shows("#said", "(stale_approval)")
+	other.shows("#changed", "What is staged has changed: Restore the connection pool → Shift traffic. Read it before approving.")
+	if got := b.text("#changed"); got != "" {
+		t.Errorf("who staged it is told %q", got)
+	}
 	other.reaches("awaiting-approval", 3)
 	eval[bool](other, `(() => { const form = document.querySelector("#stage-scale-workers").form; form.elements.expectedVersion.value = "2"; form.querySelector("button").click(); return true; })()`)
 	other.shows("#said", "(stale_state)")
@@ -385,6 +406,9 @@ func raced(t *testing.T, h *house) {
 	}
 }
 
+// lose drops the answer to the next request that is sent.
+const lose = `(() => { const real = window.fetch; window.fetch = async (...asked) => { const answer = await real(...asked); if (asked[1]?.method === "POST") { window.fetch = real; throw new TypeError("lost"); } return answer; }; return true; })()`
+
 // An answer that does not come leaves open what happened, and says how to find out; the
 // execution is repeated and applied once.
 func answerLost(t *testing.T, h *house) {
@@ -393,8 +417,17 @@ func answerLost(t *testing.T, h *house) {
 	b.reaches("awaiting-approval", 2)
 	b.click("approve")
 	b.shows("#approval", "active")
-	eval[bool](b, `(() => { const real = window.fetch; window.fetch = async (...asked) => { const answer = await real(...asked); if (asked[1]?.method === "POST") { window.fetch = real; throw new TypeError("lost"); } return answer; }; return true; })()`)
+	b.ready("execute")
+	// Without any answer the page says that it may be old.
+	eval[bool](b, `(() => { window.real = window.fetch; window.fetch = async () => { throw new TypeError("offline"); }; return true; })()`)
 	b.click("execute")
+	b.shows("#said", "No answer came. Whether it was recorded is not known. The page could not be read again either: what is below may be old.")
+	b.shows("#live", "not current")
+	eval[bool](b, `(() => { window.fetch = window.real; return true; })()`)
+	b.shows("#live", "live")
+	eval[bool](b, lose)
+	b.click("execute")
+	b.shows("#said", "Below is what is recorded now.")
 	b.shows("#said", "Whether it was recorded is not known")
 	b.shows("#said", "nothing is applied twice")
 	b.reaches("mitigated", 3)
@@ -430,6 +463,11 @@ func public(t *testing.T, h *house) {
 			t.Errorf("the page does not say %q", sentence)
 		}
 	}
+	for _, button := range regexp.MustCompile(`<button type="submit" id="([^"]+)"[^>]*>`).FindAllStringSubmatch(body, -1) {
+		if button[1] != "run" && !strings.Contains(button[0], " disabled") { // which is not shown without a script
+			t.Errorf("%s looks as if it did something without a script", button[1])
+		}
+	}
 	if !strings.Contains(body, "<noscript>") || strings.Contains(body, "formNonce") {
 		t.Error("without a script there is no note, or without a session there is a nonce")
 	}
@@ -460,9 +498,14 @@ func TestIncidentExpiry(t *testing.T) {
 	h.clock.Move(4 * time.Minute)
 	left(0, 60)
 	b.shows("#approval", "active")
+	b.shows("#expiry", "One minute or less is left of the approval.")
+	eval[bool](b, `document.querySelector("#execute").focus(), true`)
 	h.clock.Move(time.Minute)
 	b.shows("#approval", "expired")
 	b.shows("#action-head", "approval expired")
+	b.shows("#expiry", "The approval has ended.")
+	b.shows("#refused", "An execution will be refused: the approval has ended.")
+	b.until(`document.activeElement.id === "action-title"`)       // and at no button that is refused
 	b.until(`document.querySelector("#said").textContent === ""`) // what was said is no longer so
 	b.click("execute")
 	b.shows("#said", "approval_expired")

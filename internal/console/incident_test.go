@@ -84,6 +84,10 @@ func TestIncidentStates(t *testing.T) {
 	b.accessible("incident-mitigated")
 	b.click("stage-shift-traffic")
 	b.reaches("awaiting-approval", 4)
+	// What is better than the incident as it was found is worse than now.
+	b.shows("#effect", "Worse than now: p95 latency, errors, pool in use.")
+	b.shows("#option-shift-traffic", "now 1.2 s, worse")
+	b.accessible("incident-worse")
 	b.click("approve")
 	b.shows("#approval", "active")
 	b.click("execute")
@@ -104,4 +108,26 @@ func TestIncidentStates(t *testing.T) {
 	b.shows("#evidence", "anchor")
 	b.shows("#counts", "100 shown and verified")
 	b.accessible("incident-many")
+	frozen(t, h, b)
+}
+
+// frozen is the page while the workspace is: it says so before somebody presses, and a
+// refusal gives one advice, which is not about runs.
+func frozen(t *testing.T, h *house, b *tab) {
+	t.Helper()
+	h.partial.Store(false)
+	b.click("reset")
+	b.reaches("investigating", 8)
+	b.click("stage-restore-pool")
+	b.reaches("awaiting-approval", 9)
+	_, err := h.owner.Freeze(t.Context(), "to see what the page says")
+	must(t, err)
+	b.shows("#frozen-here", "An approval or an execution will be refused while the freeze lasts.")
+	b.shows("#refused", "Either will be refused: the workspace is frozen.")
+	b.click("approve")
+	b.shows("#said", "(FROZEN)")
+	if got := b.text("#said"); strings.Contains(got, "What to do next") {
+		t.Errorf("two advices: %s", got)
+	}
+	b.accessible("incident-frozen")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/evidence"
 	"countersign/internal/channel/edge"
 	"countersign/internal/console/frame"
 	incidentpage "countersign/internal/console/incident"
@@ -71,6 +72,37 @@ func TestTools(t *testing.T) {
 	for i, tool := range incidentpage.Tools {
 		if tool.Name != want[i] || tool.Operation == incident.Approve || tool.Description == "" || tool.InputSchema["additionalProperties"] != false {
 			t.Errorf("%+v, want %s", tool, want[i])
+		}
+	}
+}
+
+// damaged is a control plane whose ledger holds what is no receipt.
+type damaged struct{}
+
+func (damaged) Form(context.Context, string) (*control.Snapshot, string, error) {
+	s := &control.Snapshot{Incident: incident.TheIncident, Mitigations: incident.Catalog, Status: incident.Investigating, Version: 1, Metrics: incident.TheIncident.Baseline, Session: &control.SessionView{ID: "ses_1"}}
+	s.Receipts = control.Receipts{Total: 1, Items: []evidence.Event{{Sequence: 1, Data: []byte(`{"event":`), Hash: "ab"}}}
+	return s, "", nil
+}
+
+// R-055: what was damaged in the ledger is shown with the verification that failed; it does
+// not take the page away.
+func TestDamaged(t *testing.T) {
+	const origin = "http://localhost:8420"
+	api, err := edge.New(edge.Config{
+		Origin: origin, Title: "t", Version: "1", Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	incidentpage.Register(frame.New(api, nil, nil), damaged{})
+	r := httptest.NewRequest("GET", origin+"/incident", nil)
+	r.Header.Set("Accept", "text/html")
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	for _, want := range []string{"This receipt cannot be read", "not verified", `<span class="chip danger">unreadable</span>`, `title="ab"`} {
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d, without %s: %.300s", w.Code, want, w.Body)
 		}
 	}
 }
