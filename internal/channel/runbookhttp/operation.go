@@ -29,18 +29,18 @@ func getOperation() edge.Operation {
 	return edge.Operation{Operation: huma.Operation{
 		OperationID: getID, Method: http.MethodGet, Path: Path, Tags: []string{"incident"}, Summary: "The incident as it is",
 		Description: "The snapshot of the cookie's session, or of one that has not begun. It creates nothing and leaves no receipt. " + incident.HonestySynthetic + only,
-	}, Reasons: []string{incident.OriginRejected, incident.ControlPlaneDown}}
+	}, Reasons: []string{incident.OriginRejected, incident.InvalidRequest, incident.ControlPlaneDown}}
 }
 
 func evidenceOperation() edge.Operation {
 	return edge.Operation{Operation: huma.Operation{
 		OperationID: evidenceID, Method: http.MethodGet, Path: Path + "/evidence", Tags: []string{"incident"}, Summary: "Export the session's signed receipts",
-		Description: "An export like that of a run; countersign verify reads it. It leaves no receipt." + only,
+		Description: "An export like that of a run; countersign verify reads it. It leaves no receipt. It is sent while it is read: one that breaks off is none. At most " + strconv.Itoa(MaxExports) + " are sent at once, and each for a minute at most." + only,
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The export: canonical JSON and one newline.",
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}}},
 		}},
-	}, Reasons: []string{incident.OriginRejected, incident.ControlPlaneDown, authority.NotFound}}
+	}, Reasons: []string{incident.OriginRejected, incident.InvalidRequest, incident.ControlPlaneDown, authority.NotFound, authority.InvalidRequest}}
 }
 
 // undecided are the reasons of a POST that nothing was decided about.

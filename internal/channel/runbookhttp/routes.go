@@ -1,7 +1,6 @@
 package runbookhttp
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"countersign/internal/authority"
 	"countersign/internal/channel/edge"
 	"countersign/internal/runbook/control"
 	"countersign/internal/runbook/incident"
@@ -49,15 +47,17 @@ func Register(api *edge.API, p Plane) {
 		}
 		return
 	}
-	s := &service{api, p}
+	s := &service{api: api, plane: p, exports: make(chan struct{}, MaxExports)}
 	edge.Register(api, getOperation(), s.get)
-	edge.Register(api, evidenceOperation(), s.evidence)
+	edge.RegisterRaw(api, evidenceOperation(), s.evidence)
 	registerPost(api, s.post)
 }
 
 type service struct {
-	api   *edge.API
-	plane Plane
+	api     *edge.API
+	plane   Plane
+	exports chan struct{} // one for each export that is being sent
+	crowded edge.Seldom   // see [service.refusal]
 }
 
 // patient lets a request be answered whose client has hung up or only ended its side of
@@ -74,13 +74,19 @@ func (s *service) admit(r *http.Request) error {
 	return nil
 }
 
-// SessionOf returns the value of the session's cookie, and nothing when there is more than
-// one: another port of the same host can plant a second.
-func SessionOf(r *http.Request) string {
-	if c := r.CookiesNamed(CookieName); len(c) == 1 {
-		return c[0].Value
+// SessionOf returns the value of the session's cookie, "" without one. More than one is
+// refused: another port or path of the same host can plant a second, and which of them is the
+// browser's cannot be told. To take none would begin a session with every request.
+func SessionOf(r *http.Request) (string, error) {
+	switch c := r.CookiesNamed(CookieName); len(c) {
+	case 0:
+		return "", nil
+	case 1:
+		return c[0].Value, nil
+	default:
+		return "", edge.Refuse(incident.InvalidRequest, "The request has the session's cookie more than once. Something else on this host, on another port or path, may have set one: remove the cookies named "+
+			CookieName+" of this host in the browser, or send the one of the session alone.").AtPlace("header.Cookie", CookieName+" is there more than once")
 	}
-	return ""
 }
 
 // cookie makes the session's cookie.
@@ -123,7 +129,11 @@ func (s *service) post(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer, err := s.plane.Do(ctx, SessionOf(r), addressOf(r.RemoteAddr), q.request(), q.FormNonce)
+	session, err := SessionOf(r)
+	if err != nil {
+		return err
+	}
+	answer, err := s.plane.Do(ctx, session, addressOf(r.RemoteAddr), q.request(), q.FormNonce)
 	if answer != nil && answer.Cookie != "" {
 		http.SetCookie(w, s.cookie(answer.Cookie))
 	}
@@ -131,7 +141,7 @@ func (s *service) post(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		edge.SendJSON(w, http.StatusOK, answered(q.Operation, answer))
 	case answer == nil || answer.Snapshot == nil:
-		return refusal(err)
+		return s.refusal(ctx, err)
 	default:
 		p := s.api.Refusal(r, refusal(err))
 		edge.SendRefusal(w, p, DecidedProblem{*p, event(answer.Receipt), shown(answer.Snapshot)})
@@ -145,28 +155,15 @@ func (s *service) get(ctx context.Context, in *reading) (*snapshotOutput, error)
 	if err := s.admit(in.request); err != nil {
 		return nil, err
 	}
-	snapshot, err := s.plane.Snapshot(ctx, SessionOf(in.request))
+	session, err := SessionOf(in.request)
 	if err != nil {
-		return nil, refusal(err)
-	}
-	return &snapshotOutput{shown(snapshot)}, nil
-}
-
-func (s *service) evidence(ctx context.Context, in *reading) (*exportOutput, error) {
-	ctx, cancel := patient(ctx)
-	defer cancel()
-	if err := s.admit(in.request); err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	found, err := s.plane.Export(ctx, SessionOf(in.request), &b)
+	snapshot, err := s.plane.Snapshot(ctx, session)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, s.refusal(ctx, err)
 	}
-	if !found {
-		return nil, edge.Refuse(authority.NotFound, "The browser has no incident session: one begins with the first request that is sent by POST.")
-	}
-	return &exportOutput{"application/json", `attachment; filename="evidence-incident.json"`, b.Bytes()}, nil
+	return &snapshotOutput{shown(snapshot)}, nil
 }
 
 // unknownParameters names the query parameters of a request that takes none.

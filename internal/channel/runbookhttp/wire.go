@@ -2,9 +2,11 @@ package runbookhttp
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/evidence"
 	"countersign/internal/channel/edge"
@@ -120,6 +122,21 @@ func answered(operation string, a *control.Answer) IncidentAnswer {
 
 func event(e *evidence.Event) wire.Nullable[ReceiptEvent] { return wire.Null((*ReceiptEvent)(e)) }
 
+// told is an event as far as JSON can tell it: one whose row was altered in the ledger may
+// hold anything. Data that is no JSON object is an empty one, and what is no text is replaced; what
+// was verified says that the hashes do not hold.
+func told(e evidence.Event) ReceiptEvent {
+	if data := jsontext.Value(e.Data); data.Kind() != '{' || !data.IsValid() {
+		e.Data = []byte("{}")
+	}
+	for _, s := range []*string{&e.ID, &e.RunID, &e.Type, &e.Timestamp, &e.PreviousHash, &e.Hash, &e.Signature, &e.KeyID} {
+		*s = text(*s)
+	}
+	return ReceiptEvent(e)
+}
+
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
 // shown is the snapshot on the wire.
 func shown(s *control.Snapshot) IncidentSnapshot {
 	out := IncidentSnapshot{
@@ -131,13 +148,13 @@ func shown(s *control.Snapshot) IncidentSnapshot {
 	}
 	r, v := s.Receipts, s.Receipts.Verified
 	out.Receipts = IncidentReceipts{
-		Total: r.Total, Returned: int64(len(r.Items)), Truncated: r.Truncated, Head: r.Head, Verification: IncidentVerification{v.OK, v.Hashes, v.Links, v.Signatures}, Items: []ReceiptEvent{},
+		Total: r.Total, Returned: int64(len(r.Items)), Truncated: r.Truncated, Head: text(r.Head), Verification: IncidentVerification{v.OK, v.Hashes, v.Links, v.Signatures}, Items: []ReceiptEvent{},
 	}
 	for _, e := range r.Items {
-		out.Receipts.Items = append(out.Receipts.Items, ReceiptEvent(e))
+		out.Receipts.Items = append(out.Receipts.Items, told(e))
 	}
 	if r.Anchor != nil {
-		out.Receipts.Anchor = wire.Null(&IncidentAnchor{r.Anchor.Sequence, r.Anchor.Hash})
+		out.Receipts.Anchor = wire.Null(&IncidentAnchor{r.Anchor.Sequence, text(r.Anchor.Hash)})
 	}
 	return out
 }
@@ -165,9 +182,3 @@ func (r *reading) Resolve(ctx huma.Context) []error {
 }
 
 type snapshotOutput struct{ Body IncidentSnapshot }
-
-type exportOutput struct {
-	ContentType string `header:"Content-Type"`
-	Disposition string `header:"Content-Disposition"`
-	Body        []byte
-}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
-	"fmt"
+	"slices"
 
 	"countersign/evidence"
 	"countersign/internal/canon"
@@ -120,7 +120,9 @@ func (p *Plane) snapshot(ctx context.Context, h *held) (*Snapshot, error) {
 	return out, nil
 }
 
-// receipts reads the newest receipts up to the head that was read, and verifies them.
+// receipts reads the newest receipts up to the head that was read, and verifies them. What
+// was altered or taken out of the ledger is no error: it is shown as far as it is there, and
+// what was verified tells it.
 func (p *Plane) receipts(ctx context.Context, h *held) (*Receipts, error) {
 	total := h.subject.Sequence
 	after := max(0, total-MaxShown)
@@ -129,16 +131,17 @@ func (p *Plane) receipts(ctx context.Context, h *held) (*Receipts, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	if int64(len(events)) < total-from {
-		return nil, fmt.Errorf("incident: the chain of %s is not whole", h.subject.Key)
-	}
-	events = events[:total-from]
+	events = slices.DeleteFunc(events, func(e evidence.Event) bool { return e.Sequence > total })
 	out := &Receipts{Total: total, Truncated: after > 0, Head: h.subject.Link().String()}
 	before := evidence.Link{Hash: evidence.Genesis}
 	if after > 0 {
-		before = evidence.Link{Sequence: events[0].Sequence, Hash: events[0].Hash}
-		out.Anchor, events = &before, events[1:]
+		before = evidence.Link{Sequence: after} // no receipt follows that, unless the anchor is there
+		if len(events) > 0 && events[0].Sequence == after {
+			before.Hash, events = events[0].Hash, events[1:]
+			out.Anchor = &evidence.Link{Sequence: after, Hash: before.Hash}
+		}
 	}
+	events = events[max(0, len(events)-MaxShown):]
 	out.Items, out.Verified = events, p.verify(before, events, h.subject.Link())
 	return out, nil
 }
