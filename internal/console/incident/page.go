@@ -40,9 +40,9 @@ func Register(f *frame.Frame, p Plane) {
 	f.Assets(assets)
 	f.Asset("incident-tools.json", tools())
 	f.Public(Path, "Incident", views(), func(r *http.Request) (*frame.Page, error) {
-		cookie := ""
-		if c := r.CookiesNamed(runbookhttp.CookieName); len(c) == 1 { // of two, neither is taken
-			cookie = c[0].Value
+		cookie, err := runbookhttp.SessionOf(r)
+		if err != nil {
+			return nil, err
 		}
 		s, nonce, err := p.Form(r.Context(), cookie)
 		if err != nil {

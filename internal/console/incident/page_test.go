@@ -26,7 +26,8 @@ func (s *silent) Form(_ context.Context, cookie string) (*control.Snapshot, stri
 }
 
 // A page that cannot be shown says so as a page of everybody's: it has a way back to itself,
-// and names none of the owner's. Of two cookies of the name neither is believed.
+// and names none of the owner's. More than one cookie of the name is refused, with what to do:
+// without a word the page would show another session.
 func TestRefused(t *testing.T) {
 	const origin = "http://localhost:8420"
 	api, err := edge.New(edge.Config{
@@ -55,9 +56,13 @@ func TestRefused(t *testing.T) {
 			t.Errorf("the refusal names %s of the owner's", owners)
 		}
 	}
-	ask("countersign_incident=one; countersign_incident=two")
+	for _, twice := range []string{"countersign_incident=one; countersign_incident=two", "countersign_incident=one; countersign_incident=one"} {
+		if status, body := ask(twice); status != http.StatusUnprocessableEntity || !strings.Contains(body, "remove the cookies named countersign_incident") {
+			t.Errorf("%s: %d: %s", twice, status, body)
+		}
+	}
 	ask("")
-	if len(plane.cookies) != 3 || plane.cookies[0] != "one" || plane.cookies[1] != "" || plane.cookies[2] != "" {
+	if len(plane.cookies) != 2 || plane.cookies[0] != "one" || plane.cookies[1] != "" {
 		t.Errorf("asked with the cookies %q", plane.cookies)
 	}
 }
