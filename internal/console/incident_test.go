@@ -71,6 +71,12 @@ func TestIncidentStates(t *testing.T) {
 	b.click("execute")
 	b.shows("#said", "approval_required")
 	b.accessible("incident-blocked")
+	for _, width := range []int64{705, 820} { // between a phone and a desk
+		b.see(look{"light", width})
+		if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 || eval[int](b, aside) > 0 {
+			t.Errorf("at %d: %d pixels stick out: %s", width, over, eval[string](b, wide))
+		}
+	}
 	b.click("approve")
 	b.shows("#approval", "active")
 	b.accessible("incident-approved")
