@@ -304,9 +304,12 @@ func tampered(t *testing.T, h *house) {
 	press := func(button, script, reason string) {
 		t.Helper()
 		b.ready(button)
+		said := fmt.Sprintf(`JSON.stringify([...document.querySelector("#%s").form.elements].map((e) => e.value))`, button)
+		served := eval[string](b, said)
 		eval[bool](b, fmt.Sprintf(`document.querySelector("#said").replaceChildren(), (() => { const form = document.querySelector("#%s").form, button = form.querySelector("button"); %s; button.click(); return true; })()`, button, script))
 		b.shows("#said", "("+reason+")")
-		b.until(fmt.Sprintf(`!document.querySelector("#%s").form.hasAttribute("aria-busy")`, button))
+		// What was written into the form is there until the page has been fetched anew.
+		b.until(fmt.Sprintf(`!document.querySelector("#%s").form.hasAttribute("aria-busy") && %s === %q`, button, said, served))
 	}
 	b.reaches("awaiting-approval", 2)
 	press("approve", `form.elements.actionDigest.value = "`+zeros+`"`, "stale_approval")

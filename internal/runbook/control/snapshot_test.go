@@ -126,8 +126,8 @@ func TestAltered(t *testing.T) {
 		}
 		h.ledger.load = nil
 		h.ledger.events = func(list []evidence.Event) []evidence.Event { return list[:len(list)-1] }
-		if _, err := h.Snapshot(t.Context(), b.cookie); err == nil {
-			t.Error("a chain without its newest receipt is shown")
+		if v := b.now().Receipts.Verified; v.OK || v.Links || !v.Hashes || !v.Signatures {
+			t.Errorf("a chain without its newest receipt: %+v", v)
 		}
 		h.ledger.events = nil
 		// What others add while it is read is not in it.
