@@ -27,7 +27,7 @@ var spareMethods = []string{
 
 // everyMethod calls every method of a gateway with what names a run, and returns those by
 // which it was found, with what they said.
-func everyMethod(t *testing.T, g *gateway.Gateway, id, executionID, token string, text evidence.Commitment) (found []string, called int) {
+func everyMethod(t *testing.T, g *gateway.Gateway, id, executionID, token string, entry *propose.Entry, text evidence.Commitment) (found []string, called int) {
 	t.Helper()
 	ctx := t.Context()
 	v := reflect.ValueOf(g)
@@ -40,7 +40,7 @@ func everyMethod(t *testing.T, g *gateway.Gateway, id, executionID, token string
 		case name == "Operate":
 			_, err = g.Operate(ctx, gateway.OperateRequest{RunID: id, Key: "key-of-another-workspace", Body: []byte(`{"action":{"kind":"service","operationId":"merchant.catalog","targetRef":"tgt_x","args":{}}}`)})
 		case name == "Propose":
-			_, err = g.Propose(ctx, id, "", report(&records.Observation{Observed: run.Observed{ObservationID: executionID}}, &spareEntry))
+			_, err = g.Propose(ctx, id, "", report(&records.Observation{Observed: run.Observed{ObservationID: executionID}}, entry))
 		case name == "Authenticate":
 			if _, err = g.Authenticate(ctx, token); errors.Is(err, identity.ErrUnauthenticated) {
 				err = &authority.Denial{Reason: authority.NotFound}
@@ -124,14 +124,13 @@ func TestWorkspacesAreApart(t *testing.T) {
 		must(t, err)
 		s := h.state(id)
 		before := len(h.events(id))
-		spareEntry = *entry
 		other := h.another(func(c *gateway.Config) { c.Workspace = "elsewhere" })
-		found, called := everyMethod(t, other, id, s.Execution.ID, issued.Token, s.Instruction)
+		found, called := everyMethod(t, other, id, s.Execution.ID, issued.Token, entry, s.Instruction)
 		if len(found) > 0 || called < 25 {
 			t.Errorf("%d methods were called, and the run was found by %s", called, strings.Join(found, ", "))
 		}
 		// Control: in its own workspace the same calls find it.
-		if found, _ := everyMethod(t, h.another(), h.create(run.TargetLocal), s.Execution.ID, issued.Token, s.Instruction); len(found) < 15 {
+		if found, _ := everyMethod(t, h.another(), h.create(run.TargetLocal), s.Execution.ID, issued.Token, entry, s.Instruction); len(found) < 15 {
 			t.Errorf("control: found only by %s", strings.Join(found, ", "))
 		}
 		secret := h.keys.Secret()
@@ -159,6 +158,3 @@ func TestWorkspacesAreApart(t *testing.T) {
 		h.verify(id)
 	})
 }
-
-// spareEntry is a control to report on.
-var spareEntry propose.Entry
