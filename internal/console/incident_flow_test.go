@@ -42,6 +42,8 @@ func TestIncidentPage(t *testing.T) {
 	// what is approved is what a press was aimed at.
 	t.Run("baited", beside(baited))
 	t.Run("key held", beside(keyHeld))
+	t.Run("overtaken", beside(overtaken))
+	t.Run("menu", beside(menu))
 	// what the page says of itself, and to whom.
 	t.Run("public", beside(public))
 }

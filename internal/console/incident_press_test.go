@@ -109,6 +109,59 @@ func bait(t *testing.T, h *house, mode int, mouse bool) {
 	}
 }
 
+// What an agent stages between an answer and the next look is news, and no message about the
+// action before it stands beside it (R-012): not after an approval, and not after an execution
+// that is told again.
+func overtaken(t *testing.T, h *house) {
+	b := h.incident(t)
+	b.click("stage-restore-pool")
+	b.reaches("awaiting-approval", 2)
+	b.ready("approve")
+	eval[bool](b, `(() => { const real = window.fetch; window.fetch = async (url, asked) => {
+		const answer = await real(url, asked);
+		if (String(asked?.body).includes('"operation":"approve"')) {
+			window.fetch = real;
+			await real("/api/v1/incident", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({operation: "stage", channel: "webmcp", mitigationId: "shift-traffic", expectedVersion: 2})});
+		}
+		return answer;
+	}; return true; })()`)
+	b.click("approve")
+	b.shows("#changed", "Restore the connection pool → Shift traffic")
+	b.until(`document.querySelector("#said").innerText === ""`)
+	b.ready("approve")
+	b.click("approve")
+	b.shows("#approval", "active")
+	b.shows("#said", "Exactly this action is approved") // the control: what stands is told
+	b.ready("execute")
+	b.click("execute")
+	b.reaches("monitoring", 4)
+	b.click("stage-scale-workers")
+	b.reaches("awaiting-approval", 5)
+	b.ready("repeat")
+	eval[bool](b, `(async () => {
+		await fetch("/api/v1/incident", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({operation: "stage", channel: "webmcp", mitigationId: "restore-pool", expectedVersion: 5})});
+		document.querySelector("#repeat").click();
+		return true;
+	})()`)
+	b.reaches("awaiting-approval", 6)
+	b.shows("#changed", "Scale workers → Restore the connection pool")
+}
+
+// What is new can be pressed after a press of another button of the mouse whose end the page
+// was never told, as where a menu has taken it.
+func menu(t *testing.T, h *house) {
+	b := h.incident(t)
+	eval[bool](b, `document.dispatchEvent(new PointerEvent("pointerdown", {button: 2, buttons: 2, bubbles: true})), true`)
+	b.click("stage-restore-pool")
+	b.reaches("awaiting-approval", 2)
+	if got := b.asked(`{operation: "stage", channel: "webmcp", mitigationId: "shift-traffic", expectedVersion: 2}`); got != "200 " {
+		t.Fatalf("an agent's stage: %s", got)
+	}
+	b.reaches("awaiting-approval", 3)
+	eval[bool](b, `document.dispatchEvent(new PointerEvent("pointerdown", {button: 2, buttons: 2, bubbles: true})), true`)
+	b.ready("approve")
+}
+
 // mouse is one half of a click, in the middle of a button.
 func (b *tab) mouse(half input.DispatchMouseEventType, id string) {
 	b.t.Helper()

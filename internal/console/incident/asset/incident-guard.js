@@ -34,7 +34,7 @@ function begin(event) {
     if ((event.key === "Enter" || event.key === " ") && event.target.closest?.("button")) event.preventDefault();
     return;
   }
-  if (event.type === "pointerdown") held = true;
+  held = event.type === "pointerdown" && event.button === 0;
   const form = event.target.closest?.(".deciding .ask");
   aimed = form ? { operation: form.dataset.operation, members: entered(form) } : null;
 }
@@ -52,11 +52,12 @@ function action() {
   return digest ? { digest, title, version: staged } : null;
 }
 
-// mine says what an answer to this page's own request has staged: that is no news.
-export function mine(operation, snapshot) {
-  own = snapshot?.staged?.actionDigest ?? "";
+// mine takes up an answer to this page's own request: what it has staged is no news, and what
+// it has decided was about what stands.
+export function mine(operation, { replayed, result }) {
+  if (operation === "stage") own = result.staged.actionDigest;
   if (operation === "reset") known = null;
-  if (operation !== "stage" || own === action()?.digest) byId("changed").replaceChildren();
+  if (!replayed && (operation !== "stage" || own === action()?.digest)) byId("changed").replaceChildren();
 }
 
 // changed says, at once and until somebody acts, that another action waits now.
@@ -110,6 +111,10 @@ export function guard() {
   for (const type of ["pointerup", "pointercancel", "keyup"]) document.addEventListener(type, end, true);
   document.addEventListener("pointermove", (event) => {
     if (event.buttons === 0) held = false; // released where the page did not see it
+  });
+  window.addEventListener("blur", () => {
+    held = false;
+    aimed = null; // its end is another window's
   });
   document.addEventListener("focusin", (event) => {
     focused = event.target;

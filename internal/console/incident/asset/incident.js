@@ -24,10 +24,12 @@ document.addEventListener("submit", async (event) => {
   said.replaceChildren();
   place(form).append(said);
   let lost = false;
+  let of = null; // how the action stood in the answer
   try {
     const { ok, status, body } = await ask(operation, "human", members);
+    if (body?.snapshot) of = `${body.snapshot.resourceVersion} ${body.snapshot.approval?.state ?? "none"}`;
     if (ok && body) {
-      mine(operation, body.snapshot);
+      mine(operation, body);
       tell(operation, body);
     } else if (body) {
       await explain(body, !body.snapshot); // what was decided says itself what to do next
@@ -44,7 +46,8 @@ document.addEventListener("submit", async (event) => {
     noAnswer(operation, current);
     dismissible(button);
   }
-  told = standing();
+  told = of ?? standing();
+  drop();
   if (!document.contains(button)) document.getElementById(after[operation])?.focus();
 });
 
@@ -101,10 +104,14 @@ function dismissible(pressed) {
 async function look() {
   if (document.querySelector(".ask[aria-busy]")) return; // which looks itself
   await update();
-  if (told !== "" && told !== standing() && !document.querySelector(".ask[aria-busy]")) {
-    told = "";
-    said.replaceChildren();
-  }
+  if (!document.querySelector(".ask[aria-busy]")) drop();
+}
+
+// drop takes a message away that is no longer about what is shown.
+function drop() {
+  if (told === "" || told === standing()) return;
+  told = "";
+  said.replaceChildren();
 }
 
 let timer = 0;
