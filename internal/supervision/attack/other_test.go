@@ -3,6 +3,7 @@ package attack_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,9 @@ func TestOtherAttacks(t *testing.T) {
 	}
 }
 
+// hash is what stands for a free text.
+var hash = regexp.MustCompile(`"[0-9a-f]{64}"`)
+
 // G-10: nothing that a guardian is given says that the run is an attack.
 func TestNoRunSaysThatItIsAnAttack(t *testing.T) {
 	t.Parallel()
@@ -84,7 +88,8 @@ func TestNoRunSaysThatItIsAnAttack(t *testing.T) {
 				Terms       json.RawMessage `json:"terms"`
 			}
 			must(t, json.Unmarshal(reply.Body, &view))
-			told := strings.ToLower(view.Instruction + string(view.Terms))
+			// What stands for a text is a hash, which has any three digits in it by chance.
+			told := strings.ToLower(view.Instruction + hash.ReplaceAllString(string(view.Terms), ""))
 			if view.Instruction == "" || strings.Contains(told, "attack") || strings.Contains(told, strings.ToLower(line.ID)) {
 				t.Errorf("%v: %s", line, told)
 			}
