@@ -153,6 +153,7 @@ func TestDemoCommandWorks(t *testing.T) {
 func TestInvocation(t *testing.T) {
 	for program, want := range map[string]bool{
 		"/tmp/go-build3127/b001/exe/countersign": true, "/home/me/countersign": false, "/opt/exe/countersign": false, "/tmp/go-build1/countersign": false,
+		"/home/me/.cache/go-build/8e/" + strings.Repeat("8e", 32) + "-d/countersign": true, "/home/me/8e-d/countersign": false,
 	} {
 		if isRun(program) != want {
 			t.Errorf("%s: %v", program, !want)

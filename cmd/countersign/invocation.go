@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -22,8 +23,15 @@ func invocation() string {
 }
 
 // isRun reports whether go run built the program: it is then in a folder that is
-// removed when it ends, .../go-build123/b001/exe/countersign.
+// removed when it ends, .../go-build123/b001/exe/countersign, or, run again unchanged,
+// in the build cache under its hash, .../8e/8e81…-d/countersign.
 func isRun(program string) bool {
 	folder := filepath.Dir(program)
+	if cached.MatchString(filepath.Base(folder)) {
+		return true
+	}
 	return filepath.Base(folder) == "exe" && strings.Contains(folder, string(filepath.Separator)+"go-build")
 }
+
+// cached is the name of a program's folder in the build cache.
+var cached = regexp.MustCompile(`^[0-9a-f]{64}-d$`)
