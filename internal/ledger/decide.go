@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 )
 
@@ -32,4 +33,11 @@ func Decide(ctx context.Context, l Committer, tries int, f func() (*Change, erro
 		}
 	}
 	return Result{Outcome: Conflict, Cause: ErrContended}, nil
+}
+
+// Seed is the randomness of one decision, from which a pure package makes its names and
+// salts. It is used once.
+func Seed() (s [32]byte) {
+	rand.Read(s[:]) // never fails: crypto/rand ends the process instead
+	return s
 }

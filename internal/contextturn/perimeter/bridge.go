@@ -42,7 +42,7 @@ func (p *Perimeter) RecordBridge(ctx context.Context, by *Caller, key, kind, dig
 		if err != nil {
 			return nil, err
 		}
-		r, t, err := turn.Record(by.binding(), seen, p.subject(), now, seed())
+		r, t, err := turn.Record(by.binding(), seen, p.subject(), now, ledger.Seed())
 		if err != nil {
 			return nil, err
 		}

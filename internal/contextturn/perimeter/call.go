@@ -86,7 +86,7 @@ func (p *Perimeter) takesCall(ctx context.Context, by *Caller, turnID string) (*
 	if err != nil {
 		return nil, err
 	}
-	d := turn.Begin(s, now, seed())
+	d := turn.Begin(s, now, ledger.Seed())
 	return &heldTurn{subject, d}, orNil(d.TakesCall())
 }
 
@@ -126,7 +126,7 @@ func (p *Perimeter) callOutside(ctx context.Context, by *Caller, a *answered) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	i, t, err := turn.Outside(by.binding(), a.Answer, p.subject(), now, seed())
+	i, t, err := turn.Outside(by.binding(), a.Answer, p.subject(), now, ledger.Seed())
 	if err != nil {
 		return nil, nil, err
 	}

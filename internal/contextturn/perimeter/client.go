@@ -26,7 +26,7 @@ func (p *Perimeter) CreateClient(ctx context.Context, projectID string, r projec
 		var credential ledger.Credential
 		token, credential = identity.NewContextToken(p.Workspace, p.Issuer)
 		s := &project.Client{}
-		d := project.BeginClient(s, now, seed())
+		d := project.BeginClient(s, now, ledger.Seed())
 		if denial := d.Create(p.subject(), projectID, r, credential.Hash, session); denial != nil {
 			return nil, denial
 		}
@@ -72,7 +72,7 @@ func (p *Perimeter) next(ctx context.Context, projectID, clientID string, do fun
 		var credential ledger.Credential
 		token, credential = identity.NewContextToken(p.Workspace, p.Issuer)
 		former := s.TokenHash
-		d := project.BeginClient(s, now, seed())
+		d := project.BeginClient(s, now, ledger.Seed())
 		if denial := do(d, credential.Hash); denial != nil {
 			return nil, denial
 		}
@@ -106,7 +106,7 @@ func (p *Perimeter) RevokeClient(ctx context.Context, projectID, clientID, sessi
 		if err != nil {
 			return nil, err
 		}
-		d := project.BeginClient(s, now, seed())
+		d := project.BeginClient(s, now, ledger.Seed())
 		if denial := d.Revoke(session); denial != nil {
 			return nil, denial
 		}

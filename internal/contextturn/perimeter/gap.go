@@ -39,7 +39,7 @@ func (p *Perimeter) reportGap(ctx context.Context, by *Caller, a *answered) (*ne
 		return nil, err
 	}
 	g := &project.Gap{}
-	d := project.BeginGap(g, now, seed())
+	d := project.BeginGap(g, now, ledger.Seed())
 	if denial := d.Report(p.subject(), by.Client.Project, *a.gap); denial != nil {
 		return nil, denial
 	}

@@ -2,7 +2,6 @@ package perimeter
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -109,12 +108,6 @@ func (p *Perimeter) write(subject ledger.Subject, state any, now evidence.Time, 
 	return ledger.Write{
 		Key: subject.Key, Revision: subject.Revision, Head: subject.Head, State: raw, Events: events, Texts: texts, Attributes: attributes,
 	}, err
-}
-
-// seed is the randomness of one decision.
-func seed() (s [32]byte) {
-	rand.Read(s[:]) // never fails: crypto/rand ends the process instead
-	return s
 }
 
 func (p *Perimeter) fault(point string) error {

@@ -31,7 +31,7 @@ func (p *Perimeter) CreateProject(ctx context.Context, handle, slug, session str
 		if err != nil {
 			return nil, err
 		}
-		d := project.Begin(s, now, seed())
+		d := project.Begin(s, now, ledger.Seed())
 		if denial := d.Open(p.subject(), handle, slug, session); denial != nil {
 			return nil, denial
 		}

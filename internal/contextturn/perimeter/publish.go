@@ -105,7 +105,7 @@ func (p *Perimeter) Publish(ctx context.Context, projectID, environment string, 
 		if err != nil {
 			return nil, err
 		}
-		d := project.Begin(s, now, seed())
+		d := project.Begin(s, now, ledger.Seed())
 		made, denial := d.Publish(environment, b, draft, session)
 		if denial != nil {
 			return nil, denial

@@ -103,7 +103,7 @@ func (p *Perimeter) report(ctx context.Context, by *Caller, request asked, do fu
 		if record != nil {
 			replayed = true
 			if e, err = p.event(ctx, record.Subject, record.Sequence); err == nil && e.Type == (turn.Late{}).EventType() {
-				err = orNil(turn.Begin(s, now, seed()).Takes())
+				err = orNil(turn.Begin(s, now, ledger.Seed()).Takes())
 			}
 			return nil, err
 		}
@@ -111,7 +111,7 @@ func (p *Perimeter) report(ctx context.Context, by *Caller, request asked, do fu
 			return nil, missing
 		}
 		late := s.LateReports
-		d := turn.Begin(s, now, seed())
+		d := turn.Begin(s, now, ledger.Seed())
 		refused = do(d)
 		t, err := d.Done()
 		if err != nil {
@@ -167,7 +167,7 @@ func (p *Perimeter) Settle(ctx context.Context, key ledger.Key) error {
 		if err != nil {
 			return nil, err
 		}
-		d := turn.Begin(s, now, seed())
+		d := turn.Begin(s, now, ledger.Seed())
 		t, err := d.Done()
 		if err != nil || len(t.Drafts) == 0 {
 			return nil, err

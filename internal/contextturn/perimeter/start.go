@@ -65,7 +65,7 @@ func (p *Perimeter) start(ctx context.Context, by *Caller, label turn.Label, run
 			}
 			return nil, full
 		}
-		s, t, err := turn.Start(by.binding(), label, runID, p.subject(), now, seed())
+		s, t, err := turn.Start(by.binding(), label, runID, p.subject(), now, ledger.Seed())
 		if err != nil {
 			return nil, err
 		}

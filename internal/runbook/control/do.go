@@ -136,7 +136,7 @@ func (p *Plane) try(ctx context.Context, a *attempt) (*ledger.Change, error) {
 	if a.denial = lost(a, h, seen); a.denial != nil {
 		return nil, nil
 	}
-	d := incident.Begin(h.s, evidence.Subject{Workspace: p.Workspace, Issuer: p.Issuer}, a.session, h.now, seed())
+	d := incident.Begin(h.s, evidence.Subject{Workspace: p.Workspace, Issuer: p.Issuer}, a.session, h.now, ledger.Seed())
 	end := ends(h)
 	receipt, denial := d.Do(a.request, seen)
 	a.denial = denial

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -149,12 +148,6 @@ func (p *Plane) fault(point string) error {
 		return nil
 	}
 	return p.Fault(point)
-}
-
-// seed is the randomness of one decision.
-func seed() (s [32]byte) {
-	rand.Read(s[:]) // never fails: crypto/rand ends the process instead
-	return s
 }
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }

@@ -12,16 +12,17 @@ import (
 	"countersign/evidence"
 	"countersign/internal/audit"
 	"countersign/internal/canon"
+	"countersign/internal/channel/runbookhttp"
 	"countersign/internal/client"
 	"countersign/internal/runbook/incident"
 )
 
 // Paths and names of the channel.
 const (
-	apiPath      = "/api/v1/incident"
-	evidencePath = "/api/v1/incident/evidence"
+	apiPath      = runbookhttp.Path
+	evidencePath = runbookhttp.Path + "/evidence"
 	pagePath     = "/incident"
-	cookieName   = "countersign_incident"
+	cookieName   = runbookhttp.CookieName
 )
 
 // browser is a session of the control plane as a browser has it: a cookie, and nothing else.

@@ -27,7 +27,7 @@ func (h *house) client(edit ...func(*project.Client)) string {
 	for _, f := range edit {
 		f(&c)
 	}
-	id := turn.NewID("cli_", authority.NewFresh(gateway.Seed(), evidence.TimeOf(time.Now())))
+	id := turn.NewID("cli_", authority.NewFresh(ledger.Seed(), evidence.TimeOf(time.Now())))
 	raw, err := canon.Marshal(c)
 	must(h.t, err)
 	var state map[string]any
@@ -49,7 +49,7 @@ func (h *house) openTurn(workspace string) string {
 	now, err := h.ledger.Now(h.t.Context())
 	must(h.t, err)
 	s, _, err := turn.Start(turn.Binding{Project: someProject, Client: "cli_" + someProject[4:], Profile: "support", Environment: "production"},
-		turn.Label{}, nil, evidence.Subject{Workspace: workspace, Issuer: origin}, evidence.TimeOf(now), gateway.Seed())
+		turn.Label{}, nil, evidence.Subject{Workspace: workspace, Issuer: origin}, evidence.TimeOf(now), ledger.Seed())
 	must(h.t, err)
 	must(h.t, h.ledger.Commit(h.t.Context(), ledger.Change{Writes: []ledger.Write{{
 		Key: turnKey(workspace, s.ID), Head: evidence.Genesis, State: canon.MustMarshal(s),
@@ -67,7 +67,7 @@ func changeTurn(ctx context.Context, l gateway.Ledger, id string, f func(*turn.D
 	if err != nil {
 		return err
 	}
-	d := turn.Begin(s, evidence.TimeOf(now), gateway.Seed())
+	d := turn.Begin(s, evidence.TimeOf(now), ledger.Seed())
 	f(d)
 	if _, err := d.Done(); err != nil {
 		return err

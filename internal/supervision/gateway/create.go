@@ -90,7 +90,7 @@ func (g *Gateway) fresh(ctx context.Context) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{epoch: g.epoch.Load(), Deciding: decide.Begin(nil, now, Seed(), true, g.Doors)}, nil
+	return &attempt{epoch: g.epoch.Load(), Deciding: decide.Begin(nil, now, ledger.Seed(), true, g.Doors)}, nil
 }
 
 // createLocal stores run, grant, service state, first observation and start in

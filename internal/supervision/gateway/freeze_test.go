@@ -39,7 +39,7 @@ func (h *house) turn(f func(*freeze.Deciding) *authority.Denial) {
 		s, err = freeze.DecodeState(subject.State)
 	}
 	must(h.t, err)
-	d := freeze.Begin(s, evidence.Subject{Workspace: ledger.DefaultWorkspace, Issuer: origin}, evidence.TimeOf(now), gateway.Seed())
+	d := freeze.Begin(s, evidence.Subject{Workspace: ledger.DefaultWorkspace, Issuer: origin}, evidence.TimeOf(now), ledger.Seed())
 	if denial := f(d); denial != nil {
 		h.t.Fatal(denial)
 	}

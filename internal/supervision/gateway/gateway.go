@@ -14,7 +14,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -230,7 +229,7 @@ func (g *Gateway) begin(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{subject: c.Subject, epoch: g.epoch.Load(), Deciding: decide.Begin(c.State, c.Now, Seed(), c.Alive, g.Doors)}, nil
+	return &attempt{subject: c.Subject, epoch: g.epoch.Load(), Deciding: decide.Begin(c.State, c.Now, ledger.Seed(), c.Alive, g.Doors)}, nil
 }
 
 // recall begins from what this process has stored or read last, and reads no more
@@ -245,16 +244,7 @@ func (g *Gateway) recall(ctx context.Context, id string) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{subject: subject, epoch: g.epoch.Load(), Deciding: decide.Begin(s, now, Seed(), true, g.Doors), recalled: true}, nil
-}
-
-// Seed is the randomness of one decision. It panics when the system has none; nothing
-// may be decided then.
-func Seed() (s [32]byte) {
-	if _, err := rand.Read(s[:]); err != nil {
-		panic(err)
-	}
-	return s
+	return &attempt{subject: subject, epoch: g.epoch.Load(), Deciding: decide.Begin(s, now, ledger.Seed(), true, g.Doors), recalled: true}, nil
 }
 
 // commit seals and stores what a decided. again says that a race was lost.

@@ -9,7 +9,6 @@ import (
 	"countersign/internal/authority"
 	"countersign/internal/ledger"
 	"countersign/internal/machine"
-	"countersign/internal/supervision/gateway"
 	"countersign/internal/supervision/guardian"
 )
 
@@ -33,7 +32,7 @@ func (w *Workspace) Register(ctx context.Context, r ServiceRequest) (*Service, e
 		if err != nil {
 			return nil, err
 		}
-		d := guardian.BeginInventory(inventory, w.subject(w.Workspace), now, gateway.Seed())
+		d := guardian.BeginInventory(inventory, w.subject(w.Workspace), now, ledger.Seed())
 		service := guardian.Service{Name: r.Name, Kind: r.Kind, Environment: r.Environment, Origin: r.Origin}
 		id, denial := d.Register(service, r.Description)
 		if denial != nil {
@@ -92,12 +91,12 @@ func (w *Workspace) Draft(ctx context.Context, p guardian.Policy) (id string, er
 			return nil, denial
 		}
 		var s guardian.State
-		d := guardian.Begin(&s, now, gateway.Seed())
+		d := guardian.Begin(&s, now, ledger.Seed())
 		id = d.Fresh().ID()
 		if denial := d.Draft(w.subject(id), p); denial != nil {
 			return nil, denial
 		}
-		list := guardian.BeginInventory(inventory, w.subject(w.Workspace), now, gateway.Seed())
+		list := guardian.BeginInventory(inventory, w.subject(w.Workspace), now, ledger.Seed())
 		if denial := list.List(id); denial != nil {
 			return nil, denial
 		}
@@ -131,7 +130,7 @@ func (w *Workspace) Edit(ctx context.Context, id string, revision int64, p guard
 		if denial := resolve(&p, inventory); denial != nil {
 			return nil, denial
 		}
-		d := guardian.Begin(s, now, gateway.Seed())
+		d := guardian.Begin(s, now, ledger.Seed())
 		if denial := d.Edit(revision, p); denial != nil {
 			return nil, denial
 		}
@@ -170,7 +169,7 @@ func (w *Workspace) Activate(ctx context.Context, id string, revision int64) err
 		if err != nil {
 			return nil, err
 		}
-		d := guardian.Begin(s, now, gateway.Seed())
+		d := guardian.Begin(s, now, ledger.Seed())
 		if denial := d.Publish(revision); denial != nil {
 			return nil, denial
 		}

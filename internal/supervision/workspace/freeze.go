@@ -179,7 +179,7 @@ func (w *Workspace) freeze(ctx context.Context, choose func(*freeze.Deciding) *a
 				return nil, err
 			}
 		}
-		d := freeze.Begin(s, w.subject(w.Workspace), evidence.TimeOf(at), gateway.Seed())
+		d := freeze.Begin(s, w.subject(w.Workspace), evidence.TimeOf(at), ledger.Seed())
 		if denial := choose(d); denial != nil {
 			return nil, denial
 		}

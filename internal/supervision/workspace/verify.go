@@ -43,7 +43,7 @@ func (w *Workspace) Verify(ctx context.Context, id string, revision int64) error
 		if err != nil {
 			return nil, err
 		}
-		d := guardian.Begin(s, now, gateway.Seed())
+		d := guardian.Begin(s, now, ledger.Seed())
 		var denial *authority.Denial
 		if verification, denial = d.Start(revision); denial != nil {
 			return nil, denial
@@ -65,7 +65,7 @@ func (w *Workspace) Verify(ctx context.Context, id string, revision int64) error
 		if err != nil {
 			return nil, err
 		}
-		d := guardian.Begin(s, now, gateway.Seed())
+		d := guardian.Begin(s, now, ledger.Seed())
 		if denial := d.Complete(verification, runs, tests); denial != nil {
 			return nil, denial
 		}
